@@ -1,0 +1,70 @@
+"""Why a send stopped: the error categories and the marker codes of our own refusals, one line of meaning per value.
+
+Which facts lead to which category is decided by tables beside the transports; what a category means for the record is
+decided by `messaging.delivery.retry`.
+"""
+
+from enum import StrEnum
+
+
+class ErrorCategory(StrEnum):
+    """What a failure says about trying again."""
+
+    #: The other side is busy, full or away for now: the same bytes may pass later.
+    TRANSIENT = "TRANSIENT"
+    #: The other side limits the rate: as TRANSIENT, but never sooner than the quota floor.
+    QUOTA = "QUOTA"
+    #: Nothing known explains the failure: retried like TRANSIENT, within the same budget.
+    UNKNOWN = "UNKNOWN"
+    #: The other side refused for good.
+    PERMANENT = "PERMANENT"
+    #: The message or an address can never be accepted as it is.
+    INVALID_INPUT = "INVALID_INPUT"
+    #: An operator must act: credentials, configuration or an account.
+    AUTH = "AUTH"
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether another attempt of the same record can help."""
+        return self in _RETRYABLE
+
+
+_RETRYABLE = frozenset({ErrorCategory.TRANSIENT, ErrorCategory.QUOTA, ErrorCategory.UNKNOWN})
+
+
+class MarkerCode(StrEnum):
+    """`error_code` values that this system sets itself, without the other side having said anything."""
+
+    #: The record was past `expires_at` when it was claimed.
+    EXPIRED = "EXPIRED"
+    #: No usable server: none configured, or the pinned one is not there or not the tenant's.
+    CONFIG_NOT_RESOLVABLE = "CONFIG_NOT_RESOLVABLE"
+    #: A stored secret cannot be decrypted with any key of `SECRETS_KEYS`.
+    CREDENTIAL_UNREADABLE = "CREDENTIAL_UNREADABLE"
+    #: Preparation raised something nobody foresaw.
+    PREPARE_FAILED = "PREPARE_FAILED"
+    #: The send raised something nobody foresaw.
+    UNEXPECTED = "UNEXPECTED"
+    #: The body derived or chosen at preparation exceeds the limit.
+    BODY_TOO_LARGE = "BODY_TOO_LARGE"
+    #: The stuck-send sweep took the record back from a worker that vanished.
+    ZOMBIE_RECOVERED = "ZOMBIE_RECOVERED"
+    #: An operator asked for another attempt.
+    MANUAL_RETRY = "MANUAL_RETRY"
+    #: The worker gave its claim back unused; not an attempt.
+    CLAIM_RELEASED = "CLAIM_RELEASED"
+    #: The caller or an operator called it off.
+    CANCELLED = "CANCELLED"
+    #: A bounce came back for a record that was sent.
+    BOUNCED = "BOUNCED"
+
+
+#: What each marker that can end an attempt says about trying again.
+MARKER_CATEGORY: dict[MarkerCode, ErrorCategory] = {
+    MarkerCode.EXPIRED: ErrorCategory.PERMANENT,
+    MarkerCode.CONFIG_NOT_RESOLVABLE: ErrorCategory.AUTH,
+    MarkerCode.CREDENTIAL_UNREADABLE: ErrorCategory.AUTH,
+    MarkerCode.PREPARE_FAILED: ErrorCategory.UNKNOWN,
+    MarkerCode.UNEXPECTED: ErrorCategory.UNKNOWN,
+    MarkerCode.BODY_TOO_LARGE: ErrorCategory.INVALID_INPUT,
+}

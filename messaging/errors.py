@@ -1,0 +1,97 @@
+"""Every exception this package raises.
+
+    MessagingError
+      MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
+      PreparationError(marker)      no server, unreadable secret, body too large
+      DeliveryError(category)       the other side refused or vanished
+      StateError                    a requeue of a Sent, Sending or cancelled record
+      RecordNotFound(LookupError)   no record with this id in the tenant
+      TenantContextMissing          a read or write of tenant rows with no tenant set
+      TenantMismatch                a write of another tenant's or the platform's rows
+    ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
+                                    can swallow it
+"""
+
+from messaging.category import MARKER_CATEGORY, ErrorCategory, MarkerCode
+
+#: Longest part of a refused value that an error repeats.
+MAX_SHOWN_CHARS = 200
+
+
+class MessagingError(Exception):
+    """Root of all failures a caller may handle."""
+
+
+class MessageRejected(MessagingError, ValueError):
+    """Acceptance refused a request; nothing was written and the caller's transaction is still usable."""
+
+    def __init__(self, channel: str, field: str, value: object, reason: str, *, index: int | None = None) -> None:
+        self.channel = channel
+        #: Name of the request's field that was refused.
+        self.field = field
+        #: The refused entry itself (of a list: the one entry).
+        self.value = value
+        #: Position in the batch, from 0; None for a single request.
+        self.index = index
+        self.reason = reason
+        super().__init__(channel, field, value, reason, index)
+
+    def __str__(self) -> str:
+        shown = repr(self.value)
+        if len(shown) > MAX_SHOWN_CHARS:
+            shown = shown[:MAX_SHOWN_CHARS] + "…"
+        where = "" if self.index is None else f" item {self.index}:"
+        return f"{self.channel}:{where} {self.field} {self.reason}: {shown}"
+
+
+class PreparationError(MessagingError):
+    """The record cannot be prepared; the marker says why and its category what becomes of the record."""
+
+    def __init__(self, marker: MarkerCode, message: str) -> None:
+        self.marker = marker
+        self.category = MARKER_CATEGORY[marker]
+        super().__init__(message)
+
+
+class DeliveryError(MessagingError):
+    """The other side refused, or vanished."""
+
+    def __init__(
+        self,
+        category: ErrorCategory,
+        code: str,
+        text: str,
+        *,
+        retry_after_seconds: float | None = None,
+        is_uncertain: bool = False,
+    ) -> None:
+        self.category = category
+        #: What `error_code` will say, e.g. `SMTP_550_5.1.1`.
+        self.code = code
+        #: What `error_message` will say: stage, refused address if any, the other side's words.
+        self.text = text
+        #: A wait the other side asked for; None when it asked for none.
+        self.retry_after_seconds = retry_after_seconds
+        #: Whether the message may have been delivered although no reply said so.
+        self.is_uncertain = is_uncertain
+        super().__init__(f"{code}: {text}")
+
+
+class StateError(MessagingError):
+    """The record's state does not allow what was asked."""
+
+
+class RecordNotFound(MessagingError, LookupError):
+    """No send record with this id is visible to the current tenant."""
+
+
+class TenantContextMissing(MessagingError):
+    """Tenant rows were read or written with no tenant set and outside `all_tenants()`."""
+
+
+class TenantMismatch(MessagingError):
+    """A write named another tenant's row, or one of the platform from inside a tenant."""
+
+
+class ConfigurationError(Exception):
+    """A setting, the schema or the environment makes a start impossible; the text says which and what is allowed."""

@@ -1,0 +1,74 @@
+"""What a caller hands in: frozen request objects and the enums they use. Checked by acceptance, not here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class BodyMode(StrEnum):
+    """Which bodies a mail has, and whether a person reviewed its plain text."""
+
+    #: One authored `text/html` part.
+    HTML = "HTML"
+    #: One authored `text/plain` part.
+    PLAIN = "PLAIN"
+    #: `multipart/alternative`; the plain text was derived from the html by machine.
+    HTML_WITH_DERIVED_PLAIN = "HTML_WITH_DERIVED_PLAIN"
+    #: `multipart/alternative`; both bodies were authored.
+    HTML_WITH_AUTHORED_PLAIN = "HTML_WITH_AUTHORED_PLAIN"
+
+
+class Priority(StrEnum):
+    """The priority headers of a mail, and the order of dispatch within its tenant."""
+
+    HIGH = "HIGH"
+    NORMAL = "NORMAL"
+    LOW = "LOW"
+
+
+class MessageScope(StrEnum):
+    """Whose servers (and templates and quota) a message uses."""
+
+    #: The current tenant's, with the platform's default server as fallback.
+    TENANT = "TENANT"
+    #: The platform's.
+    PLATFORM = "PLATFORM"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendMail:
+    """One mail: all recipients share one MIME message and one send record.
+
+    Limits and grammar: see `messaging.api.send_mail`. Never mutated.
+    """
+
+    #: At least one recipient; one RFC 5322 mailbox per entry, as are `cc` and `bcc`.
+    to: Sequence[str]
+    cc: Sequence[str] = ()
+    #: Envelope only, never a header.
+    bcc: Sequence[str] = ()
+    #: At most 500 characters after control characters became spaces.
+    subject: str | None = None
+    text_body: str | None = None
+    html_body: str | None = None
+    #: Declared intent for the bodies; None takes what is given.
+    body_mode: BodyMode | None = None
+    #: One string of 1..n mailboxes; blank is not given.
+    reply_to: str | None = None
+    #: Pins a server of the tenant (or of the platform, with scope PLATFORM).
+    server_config_id: int | None = None
+    #: None: the server's configuration decides.
+    read_receipt_requested: bool | None = None
+    priority: Priority | None = None
+    scope: MessageScope = MessageScope.TENANT
+    #: At most 255 characters; the same tenant and key again answers the first record's id.
+    idempotency_key: str | None = None
+    #: Not before; timezone-aware.
+    send_at: datetime | None = None
+    #: Not after; timezone-aware, later than now and than `send_at`.
+    expires_at: datetime | None = None
+    #: Further headers from the allowed names.
+    headers: Mapping[str, str] = field(default_factory=dict)
+    #: Adds `Auto-Submitted: auto-generated` (RFC 3834), so that no vacation responder answers.
+    auto_submitted: bool = True
