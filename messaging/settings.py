@@ -1,0 +1,413 @@
+"""Every setting, by area. The only reader of the environment (prefix `MESSAGING_`, area and field joined by `__`).
+
+Handed in as arguments, never looked up in the depths. Contradictions are refused by `load_settings` with the name of
+the setting, what was given and what is allowed; the inequalities are those of the protocol, section 4.
+"""
+
+import socket
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal, Self
+
+from cryptography.fernet import Fernet
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from messaging.errors import ConfigurationError
+
+
+def _split_list(value: Any) -> Any:
+    """A comma list, blanks dropped."""
+    if isinstance(value, str):
+        return tuple(part for part in (p.strip() for p in value.split(",")) if part)
+    return value
+
+
+CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Area(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class DispatchSettings(_Area):
+    """Beat ticks: promote, lease, publish."""
+
+    #: False: ticks do nothing.
+    enabled: bool = True
+    #: Seconds between two beat ticks.
+    interval_seconds: Seconds = 0.5
+    #: Seconds until a record that was handed out and not claimed is due again.
+    lease_seconds: Seconds = 120
+    #: Rows one promote statement takes from each end of what is overdue.
+    promote_limit: int = Field(default=1000, ge=1)
+    #: Seconds of work a tick keeps in a channel's queue; what lies there delays every newcomer.
+    queue_seconds: Seconds = 2
+    #: At most so many records in a channel's queue.
+    queue_target: int = Field(default=1000, ge=1)
+    #: Seconds after which a tick that no worker has begun is dropped.
+    tick_expires_seconds: Seconds = 15
+    #: Rows one lease statement takes.
+    batch_limit: int = Field(default=500, ge=1)
+    #: Records in one task.
+    chunk_max: int = Field(default=50, ge=1, le=50)
+    #: `module:function` called after an accepting commit; empty switches the nudge off.
+    nudge: str = "tasks.dispatch:nudge"
+    #: Seconds a due record may wait before a worker warns that it is stranded.
+    stranded_warn_seconds: Seconds = 300
+
+    @field_validator("nudge")
+    @classmethod
+    def _nudge_names_a_function(cls, value: str) -> str:
+        module, colon, function = value.partition(":")
+        if value and not (colon and function.isidentifier() and all(p.isidentifier() for p in module.split("."))):
+            raise ValueError(f"is {value!r}; allowed: module:function, or empty")
+        return value
+
+
+class SweeperSettings(_Area):
+    """The stuck-send sweep."""
+
+    #: False: no sweep (read-only replicas).
+    enabled: bool = True
+    #: Seconds after which a claim without an outcome is taken back.
+    stale_seconds: Seconds = 300
+    #: Seconds between two sweeps.
+    interval_seconds: Seconds = 60
+    #: Rows one sweep statement takes; repeated until it is not full.
+    batch_limit: int = Field(default=200, ge=1)
+    #: Seconds a swept record waits at first, doubling with its retry count: a late outcome may still come.
+    cooldown_seconds: Seconds = 30
+
+
+class RetrySettings(_Area):
+    """Back-off between attempts."""
+
+    #: Retries, not counting the first attempt.
+    max_retries: int = Field(default=5, ge=0)
+    #: Seconds before the first retry.
+    base_seconds: Seconds = 30
+    #: Seconds no nominal delay exceeds (jitter comes on top).
+    max_seconds: Seconds = 3600
+    #: Growth of the delay from one retry to the next.
+    multiplier: float = Field(default=2.0, ge=1, allow_inf_nan=False)
+    #: Share by which a delay is spread up and down, 0 to 1.
+    jitter: float = Field(default=0.5, ge=0, le=1)
+    #: Seconds a rate-limit error waits at least.
+    quota_floor_seconds: Seconds = 300
+
+    @model_validator(mode="after")
+    def _base_within_max(self) -> Self:
+        if self.base_seconds > self.max_seconds:
+            raise ValueError(
+                f"RETRY__BASE_SECONDS is {self.base_seconds:g}; allowed: at most RETRY__MAX_SECONDS, {self.max_seconds:g}"
+            )
+        return self
+
+
+class DeadLetterSettings(_Area):
+    """The dead-letter store."""
+
+    #: Whether messages that no worker could process are archived.
+    poison_enabled: bool = True
+
+
+class MailTransportSettings(_Area):
+    """Connections to mail servers."""
+
+    #: Seconds for a TCP connection, name look-up included.
+    connection_timeout_seconds: Seconds = 5
+    #: Seconds for each reply but the last.
+    read_timeout_seconds: Seconds = 30
+    #: Seconds after which a kept connection that idles is closed.
+    max_idle_seconds: Seconds = 30
+    #: Messages over one connection.
+    max_messages: int = Field(default=100, ge=1)
+
+
+def _default_ehlo_name() -> str:
+    """The host's full name, else an address literal (RFC 5321, 4.1.4)."""
+    name = socket.gethostname()
+    if "." in name and not name.endswith(".localdomain"):
+        return name
+    return "[127.0.0.1]"
+
+
+class MailSettings(_Area):
+    """The mail channel."""
+
+    #: Protocol trace in the log; never with credentials, and refused in production all the same.
+    debug: bool = False
+    #: Characters of one body, each body by itself.
+    max_body_chars: int = Field(default=1_048_576, ge=1)
+    #: Recipients of one mail, `to`, `cc` and `bcc` together (RFC 5321, 4.5.3.1.8).
+    max_recipients: int = Field(default=100, ge=1)
+    #: What EHLO says; empty takes the host's full name, else an address literal.
+    ehlo_name: str = ""
+    transport: MailTransportSettings = MailTransportSettings()
+
+    @field_validator("ehlo_name")
+    @classmethod
+    def _ehlo_name_fits_a_command(cls, value: str) -> str:
+        is_literal = value.startswith("[") and value.endswith("]")
+        if is_literal:
+            ip_address(value[1:-1].removeprefix("IPv6:"))
+        elif value and not all(
+            label.replace("-", "a").isalnum() and label.isascii() and not label.startswith("-") for label in value.split(".")
+        ):
+            raise ValueError(f"is {value!r}; allowed: a domain name or an address literal such as [192.0.2.1]")
+        return value
+
+    @property
+    def resolved_ehlo_name(self) -> str:
+        """What EHLO says."""
+        return self.ehlo_name or _default_ehlo_name()
+
+
+class QueueSettings(_Area):
+    """Names of the worker queues."""
+
+    #: Deliveries of mail.
+    mail_send: str = Field(default="mail_send", min_length=1)
+    #: Ticks, sweeps and heartbeats.
+    control: str = Field(default="control", min_length=1)
+
+
+class CelerySettings(_Area):
+    """What only Celery needs."""
+
+    #: Seconds until the broker repeats a message it still holds unacknowledged.
+    visibility_timeout_seconds: int = Field(default=300, ge=1)
+
+
+class DeliverySettings(_Area):
+    """How long each part of an attempt may take (protocol, section 4)."""
+
+    #: Seconds a claim's age may reach before its send has ended.
+    send_budget_seconds: Seconds = 240
+    #: Seconds of one send, from connect to reply.
+    send_max_seconds: Seconds = 120
+    #: Seconds to wait for the reply to the last byte.
+    reply_wait_seconds: Seconds = 60
+    #: Seconds of one preparation.
+    prepare_max_seconds: Seconds = 15
+    #: Seconds a chunk is worked on before its rest is given back.
+    chunk_hold_seconds: Seconds = 10
+    #: Seconds of one statement that commits outcomes.
+    commit_timeout_seconds: Seconds = 5
+    #: Seconds by which clocks may disagree.
+    clock_margin_seconds: Seconds = 5
+    #: Seconds from SIGTERM to the end of the process.
+    stop_grace_seconds: Seconds = 75
+    #: Seconds an outcome waits for others while a commit runs.
+    group_window_seconds: Seconds = 0.05
+    #: Seconds beyond the send budget after which a send that hangs ends its process.
+    watchdog_seconds: Seconds = 60
+
+
+class DatabaseSettings(_Area):
+    """Time-outs of this package's own connections."""
+
+    #: Seconds to connect.
+    connect_timeout_seconds: Seconds = 5
+    #: Seconds to wait for a lock.
+    lock_timeout_seconds: Seconds = 2
+    #: Seconds of one statement.
+    statement_timeout_seconds: Seconds = 5
+
+
+class MetricsSettings(_Area):
+    """Prometheus."""
+
+    #: Port on which the first worker that gets it shows the metrics of all processes; None shows none.
+    port: int | None = Field(default=None, ge=1, le=65535)
+    #: Directory shared by the processes of a host; empty takes a temporary one.
+    directory: str = ""
+
+
+class Settings(BaseSettings):
+    """All settings. Required: `DATABASE_URL`, `REDIS_URL`, `SECRETS_KEYS`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MESSAGING_",
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        nested_model_default_partial_update=True,
+    )
+
+    #: SQLAlchemy URL of PostgreSQL with psycopg: `postgresql+psycopg://...`; plain `postgresql://` is taken as that.
+    database_url: str = Field(repr=False)
+    #: `redis://...`, for counters and hints.
+    redis_url: str = Field(repr=False)
+    #: Celery's broker; empty is `REDIS_URL`.
+    broker_url: str = Field(default="", repr=False)
+    #: `production` refuses what is unsafe there.
+    env: Literal["development", "production"] = "development"
+    #: Whether rows belong to tenants; off: one tenant, 0, and scope is ignored.
+    multi_tenancy: bool = False
+    #: Fernet keys, comma list: the first encrypts, all decrypt.
+    secrets_keys: CommaList = Field(repr=False)
+    #: Records in one batch of acceptance.
+    batch_max: int = Field(default=500, ge=1, le=500)
+    #: Seconds a server configuration is kept in a process, 0 to 1.
+    config_cache_ttl_seconds: float = Field(default=1, ge=0, le=1)
+    dispatch: DispatchSettings = DispatchSettings()
+    sweeper: SweeperSettings = SweeperSettings()
+    retry: RetrySettings = RetrySettings()
+    dead_letter: DeadLetterSettings = DeadLetterSettings()
+    mail: MailSettings = MailSettings()
+    queues: QueueSettings = QueueSettings()
+    celery: CelerySettings = CelerySettings()
+    delivery: DeliverySettings = DeliverySettings()
+    database: DatabaseSettings = DatabaseSettings()
+    metrics: MetricsSettings = MetricsSettings()
+
+    @field_validator("database_url")
+    @classmethod
+    def _database_is_postgresql(cls, value: str) -> str:
+        scheme, separator, rest = value.partition("://")
+        if not separator or scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+            raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: postgresql+psycopg://")
+        return f"postgresql+psycopg://{rest}"
+
+    @field_validator("redis_url")
+    @classmethod
+    def _redis_is_redis(cls, value: str) -> str:
+        scheme = value.partition("://")[0]
+        if scheme not in ("redis", "rediss", "unix"):
+            raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: redis://, rediss://, unix://")
+        return value
+
+    @field_validator("secrets_keys")
+    @classmethod
+    def _keys_are_fernet_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("is empty; allowed: one or more Fernet keys, the first of which encrypts")
+        for position, key in enumerate(value):
+            try:
+                Fernet(key)
+            except ValueError as exc:
+                raise ValueError(
+                    f"key {position} is not a Fernet key; allowed: 32 bytes in URL-safe base64, as Fernet.generate_key() makes"
+                ) from exc
+        return value
+
+    @model_validator(mode="after")
+    def _safe_in_production(self) -> Self:
+        if self.env == "production" and self.mail.debug:
+            raise ValueError("MAIL__DEBUG is true; allowed with ENV=production: false, a protocol trace shows mail")
+        return self
+
+    @model_validator(mode="after")
+    def _times_fit_together(self) -> Self:
+        problems = [text for holds, text in _inequalities(self) if not holds]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def resolved_broker_url(self) -> str:
+        """Celery's broker."""
+        return self.broker_url or self.redis_url
+
+
+#: Seconds between two tries of an outcome commit.
+COMMIT_RETRY_SECONDS = 1.0
+#: Host clocks may differ by so many seconds; C15 warns above it, I6 expects ticks to live longer.
+CLOCK_SKEW_SECONDS = 1.0
+#: Shortest dispatch lease, seconds.
+LEASE_FLOOR_SECONDS = 30.0
+
+
+def _inequalities(s: Settings) -> list[tuple[bool, str]]:
+    """I1 to I9 of the protocol: whether each holds, and what to say when it does not."""
+    d, sw, di, db, t = s.delivery, s.sweeper, s.dispatch, s.database, s.mail.transport
+    committed = d.send_budget_seconds + d.group_window_seconds + d.commit_timeout_seconds + d.clock_margin_seconds
+    attempt = d.chunk_hold_seconds + d.prepare_max_seconds + d.send_max_seconds
+    send = t.connection_timeout_seconds + t.read_timeout_seconds + d.reply_wait_seconds
+    reconnected = db.connect_timeout_seconds + 2 * COMMIT_RETRY_SECONDS + d.commit_timeout_seconds
+    stopped = d.reply_wait_seconds + d.group_window_seconds + d.commit_timeout_seconds + 5
+    return [
+        (
+            committed <= sw.stale_seconds,
+            f"I1: DELIVERY__SEND_BUDGET_SECONDS + GROUP_WINDOW + COMMIT_TIMEOUT + CLOCK_MARGIN is {committed:g};"
+            f" allowed: at most SWEEPER__STALE_SECONDS, {sw.stale_seconds:g}",
+        ),
+        (
+            attempt <= d.send_budget_seconds,
+            f"I2: DELIVERY__CHUNK_HOLD_SECONDS + PREPARE_MAX + SEND_MAX is {attempt:g};"
+            f" allowed: at most DELIVERY__SEND_BUDGET_SECONDS, {d.send_budget_seconds:g}",
+        ),
+        (
+            send <= d.send_max_seconds,
+            f"I3: MAIL__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS is {send:g};"
+            f" allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
+        ),
+        (
+            sw.cooldown_seconds >= reconnected,
+            f"I4: SWEEPER__COOLDOWN_SECONDS is {sw.cooldown_seconds:g}; allowed: at least DATABASE__CONNECT_TIMEOUT_SECONDS"
+            f" + 2 x the commit retry + DELIVERY__COMMIT_TIMEOUT_SECONDS, {reconnected:g}",
+        ),
+        (
+            4 * di.queue_seconds <= di.lease_seconds,
+            f"I5: 4 x DISPATCH__QUEUE_SECONDS is {4 * di.queue_seconds:g};"
+            f" allowed: at most DISPATCH__LEASE_SECONDS, {di.lease_seconds:g}",
+        ),
+        (
+            di.lease_seconds >= LEASE_FLOOR_SECONDS,
+            f"I5: DISPATCH__LEASE_SECONDS is {di.lease_seconds:g}; allowed: at least {LEASE_FLOOR_SECONDS:g}",
+        ),
+        (
+            di.tick_expires_seconds >= 10 * di.interval_seconds and di.tick_expires_seconds > CLOCK_SKEW_SECONDS,
+            f"I6: DISPATCH__TICK_EXPIRES_SECONDS is {di.tick_expires_seconds:g}; allowed: at least 10 x"
+            f" DISPATCH__INTERVAL_SECONDS, {10 * di.interval_seconds:g}, and more than the clock skew between hosts,"
+            f" {CLOCK_SKEW_SECONDS:g}",
+        ),
+        (
+            d.stop_grace_seconds >= stopped,
+            f"I7: DELIVERY__STOP_GRACE_SECONDS is {d.stop_grace_seconds:g}; allowed: at least REPLY_WAIT + GROUP_WINDOW"
+            f" + COMMIT_TIMEOUT + 5, {stopped:g}",
+        ),
+        (
+            db.lock_timeout_seconds < db.statement_timeout_seconds <= d.chunk_hold_seconds,
+            f"I8: DATABASE__STATEMENT_TIMEOUT_SECONDS is {db.statement_timeout_seconds:g}; allowed: more than"
+            f" DATABASE__LOCK_TIMEOUT_SECONDS, {db.lock_timeout_seconds:g}, and at most"
+            f" DELIVERY__CHUNK_HOLD_SECONDS, {d.chunk_hold_seconds:g}",
+        ),
+        (
+            sw.interval_seconds <= sw.stale_seconds / 2,
+            f"I9: SWEEPER__INTERVAL_SECONDS is {sw.interval_seconds:g};"
+            f" allowed: at most SWEEPER__STALE_SECONDS / 2, {sw.stale_seconds / 2:g}",
+        ),
+    ]
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment; `overrides` win over it.
+
+    Raises: ConfigurationError, naming each setting at fault, never a secret's value.
+    """
+    try:
+        return Settings(**overrides)
+    except ValidationError as exc:
+        raise ConfigurationError("\n".join(_describe(error) for error in exc.errors(include_input=True))) from None
+
+
+#: Settings whose value no error may repeat.
+_SECRET_FIELDS = frozenset({"database_url", "redis_url", "broker_url", "secrets_keys"})
+
+
+def _describe(error: Any) -> str:
+    """One line for one error of pydantic: the variable's name, what was given, what is allowed."""
+    location = [str(part) for part in error["loc"]]
+    name = "MESSAGING_" + "__".join(part.upper() for part in location) if location else "MESSAGING_*"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "missing":
+        return f"{name} is not set; it is required"
+    if error["type"] == "extra_forbidden":
+        return f"{name} is no setting of this version"
+    if error["type"] == "value_error" or (location and location[0] in _SECRET_FIELDS):
+        return f"{name}: {message}" if not location else f"{name} {message}"
+    return f"{name} is {error['input']!r}; {message[0].lower()}{message[1:]}"

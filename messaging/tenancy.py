@@ -1,0 +1,66 @@
+"""Who is acting: the current tenant, and what is read or written on its behalf. A context variable, restored on exit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+
+#: The tenant that owns the platform's own rows.
+PLATFORM_TENANT_ID = -1
+
+#: The tenant of every row while multi-tenancy is off.
+SINGLE_TENANT_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """On whose behalf the running code acts."""
+
+    tenant_id: int | None = None
+    user_id: int | None = None
+    user_name: str | None = None
+    #: W3C trace id of the caller, 32 hex digits.
+    trace_id: str | None = None
+    #: Whether reads see all tenants; writes must then name theirs.
+    cross_tenant: bool = False
+    #: Whether the code acts for the system and no user's permission is asked.
+    skip_permission: bool = False
+
+
+_context: ContextVar[Context] = ContextVar("messaging_context", default=Context())  # noqa: B039 - frozen
+
+
+def current() -> Context:
+    """The context of the running code."""
+    return _context.get()
+
+
+@contextmanager
+def acting_as(context: Context) -> Iterator[Context]:
+    """Run with exactly this context."""
+    reset = _context.set(context)
+    try:
+        yield context
+    finally:
+        _context.reset(reset)
+
+
+@contextmanager
+def tenant(tenant_id: int) -> Iterator[Context]:
+    """Run as one tenant: reads and writes are confined to its rows, even inside `all_tenants()`."""
+    with acting_as(replace(current(), tenant_id=tenant_id, cross_tenant=False, skip_permission=True)) as context:
+        yield context
+
+
+@contextmanager
+def all_tenants() -> Iterator[Context]:
+    """Run across tenants, for scans of the system: no filter on reads, and a write must name its tenant."""
+    with acting_as(replace(current(), tenant_id=None, cross_tenant=True, skip_permission=True)) as context:
+        yield context
+
+
+@contextmanager
+def trace(trace_id: str) -> Iterator[Context]:
+    """Run with a caller's W3C trace id, so that its records and log lines can be found by it."""
+    with acting_as(replace(current(), trace_id=trace_id)) as context:
+        yield context
