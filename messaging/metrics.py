@@ -1,0 +1,258 @@
+"""Every counter, gauge and histogram, with its labels and meaning; one function each, called where the fact is known.
+
+The processes of a host write into one directory (prometheus_client's multiprocess mode), so that any of them can show
+them all. prometheus_client chooses its storage when it is first imported, so it is imported on first use, after `use_directory`.
+No label holds a tenant, an address or a record id.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import stat
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from messaging.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter, Gauge, Histogram
+
+#: The variable by which prometheus_client knows that it shares a directory.
+DIRECTORY_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+
+#: Content type of `exposition()`.
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+#: From a reply on the same host to a send that used up `DELIVERY__SEND_MAX_SECONDS`.
+_SEND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+
+#: From a nudged mail on an idle system to one that went through every back-off.
+_WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
+
+#: Files that only mean something while their process lives.
+_LIVE_GAUGE_FILE = re.compile(r"gauge_live[a-z]*_(\d+)\.db")
+
+_making = threading.Lock()
+
+
+def accepted(channel: str, count: int = 1) -> None:
+    """Records inserted by acceptance, before the caller's commit: a rollback is not taken back here."""
+    _metrics().accepted.labels(channel).inc(count)
+
+
+def sent(channel: str, provider: str | None, count: int = 1) -> None:
+    """The other side accepted and the SENT write applied."""
+    _metrics().sent.labels(channel, provider or "unknown").inc(count)
+
+
+def partial(channel: str, provider: str | None, count: int = 1) -> None:
+    """SENT with at least one refused recipient; counted in `sent` too."""
+    _metrics().partial.labels(channel, provider or "unknown").inc(count)
+
+
+def failed(channel: str, provider: str | None, outcome: str, count: int = 1) -> None:
+    """An attempt failed and its write applied; `outcome` is retry, failed or dead_letter."""
+    _metrics().failed.labels(channel, provider or "unknown", outcome).inc(count)
+
+
+def lost_updates(channel: str, step: str, count: int = 1) -> None:
+    """A conditional update hit no row; `step` is claim, prepare, outcome, release, late, requeue or cancel."""
+    _metrics().lost_updates.labels(channel, step).inc(count)
+
+
+def late_outcomes(channel: str, result: str, count: int = 1) -> None:
+    """An outcome that came after the sweep was still recorded (T14); `result` is sent or retry."""
+    _metrics().late_outcomes.labels(channel, result).inc(count)
+
+
+def released(channel: str, reason: str, count: int = 1) -> None:
+    """Claims given back unused (T11); `reason` is hold, stopping, dependency or old."""
+    _metrics().released.labels(channel, reason).inc(count)
+
+
+def promoted(channel: str, count: int = 1) -> None:
+    """Waiting records put in line because their time has come (T2a)."""
+    _metrics().promoted.labels(channel).inc(count)
+
+
+def swept(channel: str, result: str, count: int = 1) -> None:
+    """Records taken back from a worker that vanished; `result` is retry, dead_letter or sent."""
+    _metrics().swept.labels(channel, result).inc(count)
+
+
+def poison(event_type: str, count: int = 1) -> None:
+    """Broker messages that no worker could process; `event_type` is that of the dead letter."""
+    _metrics().poison.labels(event_type).inc(count)
+
+
+def send_seconds(channel: str, provider: str | None, seconds: float) -> None:
+    """One send, from connect or first command to the last reply."""
+    _metrics().send_seconds.labels(channel, provider or "unknown").observe(seconds)
+
+
+def due_to_sent_seconds(channel: str, provider: str | None, seconds: float) -> None:
+    """From the moment a record was due to SENT."""
+    _metrics().due_to_sent_seconds.labels(channel, provider or "unknown").observe(seconds)
+
+
+def dispatch_lag(channel: str, seconds: float) -> None:
+    """How long a record had been due when a tick leased it."""
+    _metrics().dispatch_lag_seconds.labels(channel).observe(seconds)
+
+
+def due_records(channel: str, count: int) -> None:
+    """Records in line, counted up to 10,000."""
+    _metrics().due_records.labels(channel).set(count)
+
+
+def overdue_records(channel: str, count: int) -> None:
+    """Records due but not yet promoted, counted up to 10,000."""
+    _metrics().overdue_records.labels(channel).set(count)
+
+
+def oldest_due(channel: str, seconds: float) -> None:
+    """Age of the oldest record in line; 0 with an empty line."""
+    _metrics().oldest_due_seconds.labels(channel).set(seconds)
+
+
+def oldest_overdue(channel: str, seconds: float) -> None:
+    """Age of the oldest record that promote should have put in line; 0 when there is none. High means that no tick runs."""
+    _metrics().oldest_overdue_seconds.labels(channel).set(seconds)
+
+
+def oldest_transaction(seconds: float) -> None:
+    """Age of the database's oldest open transaction: an old snapshot slows every lease."""
+    _metrics().oldest_transaction_seconds.set(seconds)
+
+
+def use_directory(directory: Path | None, *, database_url: str) -> Path:
+    """Share metrics with the other processes of this host; an entry point calls it before the first count.
+
+    Without a `directory` a temporary one is used that all processes of this user with the same database share. Where
+    the host program has imported prometheus_client before, its choice stands and metrics stay in the process.
+
+    Raises:
+        ConfigurationError: The directory cannot be made or is another user's.
+    """
+    path = directory or Path(os.environ.get(DIRECTORY_VARIABLE) or _default_directory(database_url))
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat(follow_symlinks=directory is not None)
+    except OSError as exc:
+        raise ConfigurationError(f"METRICS__DIRECTORY: {path} cannot be used: {exc.strerror}") from exc
+    if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
+        raise ConfigurationError(f"METRICS__DIRECTORY: {path} is not a directory this user can write to")
+    if directory is None and found.st_uid != os.geteuid():
+        raise ConfigurationError(f"METRICS__DIRECTORY: {path} belongs to another user; name a directory of your own")
+    os.environ[DIRECTORY_VARIABLE] = str(path)
+    return path
+
+
+def exposition() -> bytes:
+    """All metrics of this host's processes in Prometheus' text format; of this process alone when none are shared."""
+    from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    if directory is None:
+        _metrics()
+        return generate_latest(REGISTRY)
+    forget_dead_processes(Path(directory))
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+def forget_dead_processes(directory: Path) -> None:
+    """Remove the gauges of processes that are gone; their counters stay, as totals must not go back."""
+    for path in directory.glob("gauge_live*.db"):
+        match = _LIVE_GAUGE_FILE.fullmatch(path.name)
+        if match and not _is_alive(int(match[1])):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _default_directory(database_url: str) -> Path:
+    """One for each user and database: two installations on a host must not add up their counts."""
+    place = database_url.rpartition("@")[2]
+    name = hashlib.sha256(place.encode()).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"messaging-metrics-{os.geteuid()}-{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Metrics:
+    """The metric objects of this process; names and labels are those operators see."""
+
+    accepted: "Counter"
+    sent: "Counter"
+    partial: "Counter"
+    failed: "Counter"
+    lost_updates: "Counter"
+    late_outcomes: "Counter"
+    released: "Counter"
+    promoted: "Counter"
+    swept: "Counter"
+    poison: "Counter"
+    send_seconds: "Histogram"
+    due_to_sent_seconds: "Histogram"
+    dispatch_lag_seconds: "Histogram"
+    due_records: "Gauge"
+    overdue_records: "Gauge"
+    oldest_due_seconds: "Gauge"
+    oldest_overdue_seconds: "Gauge"
+    oldest_transaction_seconds: "Gauge"
+
+
+def _metrics() -> _Metrics:
+    # Two threads that count first at the same moment must not both register the names.
+    with _making:
+        return _make_metrics()
+
+
+@functools.cache
+def _make_metrics() -> _Metrics:
+    from prometheus_client import Counter, Gauge, Histogram
+
+    def gauge(name: str, documentation: str, *labels: str) -> Gauge:
+        # Any worker of the control queue measures: the newest measurement of a living process counts.
+        return Gauge(f"messaging_{name}", documentation, labels, multiprocess_mode="livemostrecent")
+
+    return _Metrics(
+        accepted=Counter("messaging_accepted_total", "Records inserted, before the caller's commit", ["channel"]),
+        sent=Counter("messaging_sent_total", "Accepted by the other side and recorded", ["channel", "provider"]),
+        partial=Counter("messaging_partial_total", "Sent with a refused recipient", ["channel", "provider"]),
+        failed=Counter("messaging_failed_total", "Failed attempts recorded", ["channel", "provider", "outcome"]),
+        lost_updates=Counter("messaging_lost_updates_total", "Conditional updates without a row", ["channel", "step"]),
+        late_outcomes=Counter("messaging_late_outcomes_total", "Outcomes recorded late", ["channel", "result"]),
+        released=Counter("messaging_released_total", "Claims given back unused", ["channel", "reason"]),
+        promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
+        swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
+        poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
+        send_seconds=Histogram(
+            "messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS
+        ),
+        due_to_sent_seconds=Histogram(
+            "messaging_due_to_sent_seconds", "From due to sent", ["channel", "provider"], buckets=_WAIT_BUCKETS
+        ),
+        dispatch_lag_seconds=Histogram(
+            "messaging_dispatch_lag_seconds", "From due to leased", ["channel"], buckets=_WAIT_BUCKETS
+        ),
+        due_records=gauge("due_records", "Records in line, up to 10,000", "channel"),
+        overdue_records=gauge("overdue_records", "Records due but not promoted, up to 10,000", "channel"),
+        oldest_due_seconds=gauge("oldest_due_seconds", "Age of the oldest record in line", "channel"),
+        oldest_overdue_seconds=gauge("oldest_overdue_seconds", "Age of the oldest record not promoted", "channel"),
+        oldest_transaction_seconds=gauge("oldest_transaction_seconds", "Age of the oldest open transaction"),
+    )
