@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from messaging.errors import ConfigurationError
+
 #: The tenant that owns the platform's own rows.
 PLATFORM_TENANT_ID = -1
 
@@ -64,3 +66,22 @@ def trace(trace_id: str) -> Iterator[Context]:
     """Run with a caller's W3C trace id, so that its records and log lines can be found by it."""
     with acting_as(replace(current(), trace_id=trace_id)) as context:
         yield context
+
+
+_multi_tenancy: bool | None = None
+
+
+def use_multi_tenancy(is_on: bool) -> None:
+    """Say for this process whether rows belong to tenants (`MULTI_TENANCY`)."""
+    global _multi_tenancy
+    _multi_tenancy = is_on
+
+
+def is_multi_tenancy() -> bool:
+    """Whether rows belong to tenants.
+
+    Raises: ConfigurationError, before anybody said: unfiltered reads must not be what silence means.
+    """
+    if _multi_tenancy is None:
+        raise ConfigurationError("this process is not configured; call messaging.configure() first")
+    return _multi_tenancy

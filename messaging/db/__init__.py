@@ -1,0 +1,1 @@
+"""Storage: engine, sessions, base, tenant filters, encryption, schema. Nothing of the domain."""

@@ -1,0 +1,1 @@
+"""One email, from the request to the server's reply."""
