@@ -1,0 +1,176 @@
+"""After an accepting commit: run the tick now. A hint that shortens the wait; the beat is the guarantee.
+
+Runs when the outermost transaction that accepted something has committed, never before and never on a rollback. The
+function that `DISPATCH__NUDGE` names is called by a thread of its own: a commit does not wait for a broker.
+"""
+
+import importlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy import event
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session
+
+from messaging.errors import ConfigurationError
+from messaging.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+#: At most one call in so many seconds: one tick takes everything that was committed before it.
+MIN_INTERVAL_SECONDS = 0.05
+
+#: Seconds without a call after one that failed: a broker that is down must not cost the callers' processor time.
+PAUSE_AFTER_FAILURE_SECONDS = 1.0
+
+#: Seconds between two warnings that calls fail.
+WARN_INTERVAL_SECONDS = 60.0
+
+_ACCEPTED_IN = "messaging.nudge.accepted_in"
+_IS_WATCHED = "messaging.nudge.is_watched"
+
+
+def after_commit(session: Session | scoped_session[Session], settings: Settings) -> None:
+    """Nudge once the transaction `session` is in has committed; called after the insert, any number of times.
+
+    What is undone with a savepoint or with the whole transaction nudges nothing. A session joined to an outside
+    transaction nudges when the session commits, which is too early and harmless: the tick finds nothing yet.
+    """
+    target = settings.dispatch.nudge
+    if not target:
+        return
+    if isinstance(session, scoped_session):
+        session = session()
+    transaction = session.get_nested_transaction() or session.get_transaction()
+    if transaction is None:
+        return
+    _accepted_in(session)[transaction] = target
+    if not session.info.get(_IS_WATCHED):
+        session.info[_IS_WATCHED] = True
+        event.listen(session, "after_commit", _on_commit)
+        event.listen(session, "after_transaction_end", _on_end)
+
+
+def now(settings: Settings) -> None:
+    """Nudge at once, for what is committed already. Never blocks and never raises."""
+    if settings.dispatch.nudge:
+        _nudgers.want(settings.dispatch.nudge)
+
+
+def _accepted_in(session: Session) -> dict[SessionTransaction, str]:
+    """The open transactions and savepoints of `session` in which something was accepted, each with what to call."""
+    accepted: dict[SessionTransaction, str] = session.info.setdefault(_ACCEPTED_IN, {})
+    return accepted
+
+
+def _on_commit(session: Session) -> None:
+    # SQLAlchemy reports a released savepoint as a commit too; what it holds is visible only with the transaction around it.
+    savepoint = session.get_nested_transaction()
+    accepted = _accepted_in(session)
+    if savepoint is None:
+        targets = set(accepted.values())
+        accepted.clear()
+        for target in targets:
+            _nudgers.want(target)
+    elif savepoint in accepted:
+        around = savepoint.parent
+        # Inside a flush the parent may be a subtransaction, which ends without a commit of its own.
+        while around is not None and around.parent is not None and not around.nested:
+            around = around.parent
+        if around is not None:
+            accepted[around] = accepted.pop(savepoint)
+
+
+def _on_end(session: Session, transaction: SessionTransaction) -> None:
+    # After a commit nothing is left under the transaction's name; after a rollback or a close it is forgotten here.
+    accepted = _accepted_in(session)
+    if transaction.parent is None:
+        accepted.clear()
+    else:
+        accepted.pop(transaction, None)
+
+
+class _Nudger:
+    """The thread that calls one target; started when it is first wanted."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._is_wanted = threading.Event()
+        self._warned_at: float | None = None
+        threading.Thread(target=self._run, name="messaging-nudge", daemon=True).start()
+
+    def want(self) -> None:
+        self._is_wanted.set()
+
+    def _run(self) -> None:
+        function: Callable[[], object] | None = None
+        while True:
+            self._is_wanted.wait()
+            # Cleared before the call: a commit during it needs another one.
+            self._is_wanted.clear()
+            started_at = time.monotonic()
+            pause = MIN_INTERVAL_SECONDS
+            try:
+                if function is None:
+                    function = _load(self._target)
+                function()
+            except Exception as exc:  # noqa: BLE001 - whatever the function that a setting names may raise
+                self._warn(exc)
+                pause = PAUSE_AFTER_FAILURE_SECONDS
+            time.sleep(max(0.0, started_at + pause - time.monotonic()))
+
+    def _warn(self, exc: Exception) -> None:
+        at = time.monotonic()
+        if self._warned_at is None or at - self._warned_at >= WARN_INTERVAL_SECONDS:
+            self._warned_at = at
+            logger.warning(
+                "nudge failed, the next beat tick dispatches instead",
+                extra={"nudge": self._target, "error": f"{type(exc).__name__}: {exc}"[:500]},
+            )
+
+
+def _load(target: str) -> Callable[[], object]:
+    module, _, name = target.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigurationError(f"DISPATCH__NUDGE is {target!r}, which cannot be loaded: {exc}") from exc
+    if not callable(function):
+        raise ConfigurationError(f"DISPATCH__NUDGE is {target!r}, which is not a function")
+    return function  # type: ignore[no-any-return]
+
+
+class _Nudgers:
+    """The nudgers of this process by target. A forked child has none of its parent's threads and starts anew."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_target: dict[str, _Nudger] = {}
+        self._is_fork_watched = False
+
+    def want(self, target: str) -> None:
+        try:
+            self._get(target).want()
+        except RuntimeError as exc:
+            # No thread could be started. The caller's commit has taken place and must not seem to have failed.
+            logger.warning("nudge failed, the next beat tick dispatches instead", extra={"nudge": target, "error": str(exc)})
+
+    def _get(self, target: str) -> _Nudger:
+        with self._lock:
+            if not self._is_fork_watched:
+                os.register_at_fork(after_in_child=self._forget)
+                self._is_fork_watched = True
+            nudger = self._by_target.get(target)
+            if nudger is None:
+                nudger = self._by_target[target] = _Nudger(target)
+            return nudger
+
+    def _forget(self) -> None:
+        # The lock too: another thread of the parent may have held it at the moment of the fork.
+        self._lock = threading.Lock()
+        self._by_target = {}
+
+
+_nudgers = _Nudgers()
