@@ -1,8 +1,8 @@
 """Every counter, gauge and histogram, with its labels and meaning; one function each, called where the fact is known.
 
 The processes of a host write into one directory (prometheus_client's multiprocess mode), so that any of them can show
-them all. prometheus_client chooses its storage when it is first imported, so it is imported on first use, after `use_directory`.
-No label holds a tenant, an address or a record id.
+them all. prometheus_client chooses its storage when it is first imported: that is at the first count, after
+`use_directory`. No label holds a tenant, an address or a record id.
 """
 
 import functools
@@ -120,7 +120,7 @@ def oldest_due(channel: str, seconds: float) -> None:
 
 
 def oldest_overdue(channel: str, seconds: float) -> None:
-    """Age of the oldest record that promote should have put in line; 0 when there is none. High means that no tick runs."""
+    """Age of the oldest record that promote should have put in line, 0 without one. Grows while no tick runs."""
     _metrics().oldest_overdue_seconds.labels(channel).set(seconds)
 
 
@@ -241,9 +241,7 @@ def _make_metrics() -> _Metrics:
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
-        send_seconds=Histogram(
-            "messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS
-        ),
+        send_seconds=Histogram("messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS),
         due_to_sent_seconds=Histogram(
             "messaging_due_to_sent_seconds", "From due to sent", ["channel", "provider"], buckets=_WAIT_BUCKETS
         ),

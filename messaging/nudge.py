@@ -10,12 +10,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from sqlalchemy import event
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 
 from messaging.errors import ConfigurationError
-from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +28,26 @@ PAUSE_AFTER_FAILURE_SECONDS = 1.0
 #: Seconds between two warnings that calls fail.
 WARN_INTERVAL_SECONDS = 60.0
 
+
+class HasNudge(Protocol):
+    """The area of the settings that is read here."""
+
+    @property
+    def nudge(self) -> str: ...
+
+
+class HasDispatch(Protocol):
+    """What is read of the settings."""
+
+    @property
+    def dispatch(self) -> HasNudge: ...
+
+
 _ACCEPTED_IN = "messaging.nudge.accepted_in"
 _IS_WATCHED = "messaging.nudge.is_watched"
 
 
-def after_commit(session: Session | scoped_session[Session], settings: Settings) -> None:
+def after_commit(session: Session | scoped_session[Session], settings: HasDispatch) -> None:
     """Nudge once the transaction `session` is in has committed; called after the insert, any number of times.
 
     What is undone with a savepoint or with the whole transaction nudges nothing. A session joined to an outside
@@ -53,7 +68,7 @@ def after_commit(session: Session | scoped_session[Session], settings: Settings)
         event.listen(session, "after_transaction_end", _on_end)
 
 
-def now(settings: Settings) -> None:
+def now(settings: HasDispatch) -> None:
     """Nudge at once, for what is committed already. Never blocks and never raises."""
     if settings.dispatch.nudge:
         _nudgers.want(settings.dispatch.nudge)
@@ -66,7 +81,7 @@ def _accepted_in(session: Session) -> dict[SessionTransaction, str]:
 
 
 def _on_commit(session: Session) -> None:
-    # SQLAlchemy reports a released savepoint as a commit too; what it holds is visible only with the transaction around it.
+    # SQLAlchemy reports a released savepoint as a commit; what it holds is visible with the transaction around it.
     savepoint = session.get_nested_transaction()
     accepted = _accepted_in(session)
     if savepoint is None:
@@ -155,7 +170,9 @@ class _Nudgers:
             self._get(target).want()
         except RuntimeError as exc:
             # No thread could be started. The caller's commit has taken place and must not seem to have failed.
-            logger.warning("nudge failed, the next beat tick dispatches instead", extra={"nudge": target, "error": str(exc)})
+            logger.warning(
+                "nudge failed, the next beat tick dispatches instead", extra={"nudge": target, "error": str(exc)}
+            )
 
     def _get(self, target: str) -> _Nudger:
         with self._lock:

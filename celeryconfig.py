@@ -1,0 +1,93 @@
+"""All of Celery's settings: broker, queues, routes, beat schedule, acknowledgement. Tests hold it to Celery's names.
+
+The database redelivers, the broker does not: tasks are acknowledged as they start and nothing is prefetched, so what is
+lost with a broker or a worker comes back by the lease (not claimed) or the sweep (claimed).
+"""
+
+from messaging.settings import load_settings as _load_settings
+
+_settings = _load_settings()
+_dispatch, _queues = _settings.dispatch, _settings.queues
+
+# -- messages: pairs of ids and versions, as JSON and nothing else
+accept_content = ["json"]
+task_serializer = "json"
+event_serializer = "json"
+result_backend = None
+task_ignore_result = True
+timezone = "UTC"
+enable_utc = True
+
+# -- queues
+task_default_queue = _queues.control
+task_queues = {
+    name: {"exchange": name, "exchange_type": "direct", "routing_key": name}
+    for name in (_queues.control, _queues.mail_send)
+}
+# A misspelt `-Q` stops the start; it would consume from nowhere.
+task_create_missing_queues = False
+task_routes = {
+    "messaging.dispatch": {"queue": _queues.control},
+    "messaging.sweep": {"queue": _queues.control},
+    "messaging.heartbeat": {"queue": _queues.control},
+    "messaging.deliver_mail": {"queue": _queues.mail_send},
+}
+imports = ("tasks.dispatch", "tasks.deliver", "tasks.sweep", "tasks.heartbeat")
+
+# -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
+beat_schedule = {
+    "dispatch-mail": {
+        "task": "messaging.dispatch",
+        "schedule": _dispatch.interval_seconds,
+        "args": ("mail",),
+        "options": {"expires": _dispatch.tick_expires_seconds},
+    },
+    "sweep": {
+        "task": "messaging.sweep",
+        "schedule": _settings.sweeper.interval_seconds,
+        "options": {"expires": _settings.sweeper.interval_seconds},
+    },
+    "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
+}
+
+# -- workers
+worker_pool = "threads"
+# A delivery waits for a mail server most of its time; one process a core, by the operator.
+worker_concurrency = 8
+task_acks_late = False
+worker_disable_prefetch = True
+worker_prefetch_multiplier = 1
+# With nothing prefetched there is nothing to reduce after a reconnect.
+worker_enable_prefetch_count_reduction = False
+# Only late acknowledgement would have something to cancel; without the setting Celery warns at each reconnect.
+worker_cancel_long_running_tasks_on_connection_loss = True
+worker_consumer = "tasks.poison:PoisonConsumer"
+worker_hijack_root_logger = False
+worker_redirect_stdouts = False
+# Seconds SIGQUIT and a second Ctrl-C wait for what is in flight.
+worker_soft_shutdown_timeout = 10.0
+# How operators watch: Flower lists the tasks with their results and pings the workers.
+worker_send_task_events = True
+worker_enable_remote_control = True
+
+# -- broker
+broker_url = _settings.resolved_broker_url
+broker_connection_retry_on_startup = True
+# A worker outlives any outage of its broker; by default Celery gives up after a hundred tries.
+broker_connection_max_retries = None
+broker_transport_options = {
+    # Every process needs the same prefix, Flower too.
+    "global_keyprefix": "msg:",
+    "visibility_timeout": _settings.celery.visibility_timeout_seconds,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    # Without these a peer that vanished silently would hold a publisher or a consumer for ever.
+    "socket_connect_timeout": 5,
+    "socket_timeout": 30,
+    "socket_keepalive": True,
+    "health_check_interval": 10,
+}
+# A tick whose publish fails ends, and the rows are due again in seconds: no long retrying here.
+task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
+
+del _load_settings, _settings, _dispatch, _queues
