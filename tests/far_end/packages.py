@@ -1,0 +1,58 @@
+"""Where the programs of Debian's packages are that `make farends` has unpacked, or why one is missing."""
+
+import platform
+import shutil
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / ".farends"
+
+#: Program -> (group of `fetch_packages.sh`, place below the group's root, further library folders).
+PROGRAMS = {
+    "smtp-sink": ("mail", "usr/sbin/smtp-sink", ("usr/lib/postfix",)),
+    "smtp-source": ("mail", "usr/sbin/smtp-source", ("usr/lib/postfix",)),
+    "redis-server": ("redis", "usr/bin/redis-server", ()),
+}
+
+
+class FarEndMissing(Exception):
+    """The program cannot be had here; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program to run, and what its LD_LIBRARY_PATH must be (for it alone, never for Python); None: nothing."""
+
+    path: Path
+    library_path: str | None
+
+    def environment(self) -> dict[str, str]:
+        """The variables to add to the program's environment."""
+        return {"LD_LIBRARY_PATH": self.library_path} if self.library_path else {}
+
+
+def find(name: str) -> Program:
+    """The unpacked program, else one that is installed. Raises: FarEndMissing."""
+    group, place, folders = PROGRAMS[name]
+    root = FOLDER / group / "root"
+    if (FOLDER / group / "stamp").exists() and (root / place).exists():
+        multiarch = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux-gnu"
+        libraries = [*folders, f"usr/lib/{multiarch}", f"lib/{multiarch}"]
+        return Program(root / place, ":".join(str(root / each) for each in libraries))
+    installed = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
+    if installed:
+        return Program(Path(installed), None)
+    reason = FOLDER / f"{group}.missing"
+    why = reason.read_text().splitlines()[0] if reason.exists() else "not fetched yet"
+    raise FarEndMissing(f"far end missing: {name}: {why}; run `make farends`")
+
+
+def require(name: str) -> Program:
+    """The program; where it is missing the test is skipped, in CI failed."""
+    import pytest
+
+    try:
+        return find(name)
+    except FarEndMissing as exc:
+        pytest.skip(str(exc))
