@@ -99,7 +99,7 @@ def store_poison(connection: Connection, message: PoisonMessage, *, record_table
         )
         if connection.execute(pending.limit(1)).first() is not None:
             return None
-    return connection.execute(
+    stored: int = connection.execute(
         table.insert()
         .values(
             source_tenant_id=tenant_id,
@@ -115,6 +115,7 @@ def store_poison(connection: Connection, message: PoisonMessage, *, record_table
         )
         .returning(table.c.id)
     ).scalar_one()
+    return stored
 
 
 def _tenant_of(connection: Connection, record_id: int, record_tables: Sequence[Table]) -> int | None:
