@@ -37,26 +37,39 @@ def configure(level: int | str | None, logfile: str | None = None) -> None:
     root.setLevel(level or logging.INFO)
     for name in _PER_TASK:
         logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.contextvars.merge_contextvars,
+            *_shared(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
 
 
 def formatter() -> logging.Formatter:
-    """What turns a record of the standard library into one line."""
-    shared: list[Processor] = [
+    """What turns a record of the standard library, structlog's among them, into one line."""
+    return structlog.stdlib.ProcessorFormatter(
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.JSONRenderer(),
+        ],
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_shared()],
+    )
+
+
+def _shared() -> list[Processor]:
+    return [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
-        structlog.stdlib.ExtraAdder(),
         _add_context,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
         _without_row_content,
     ]
-    return structlog.stdlib.ProcessorFormatter(
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(sort_keys=False),
-        ],
-        foreign_pre_chain=shared,
-    )
 
 
 def _add_context(_logger: Any, _method: str, event: EventDict) -> EventDict:

@@ -1,4 +1,4 @@
-"""A warning when due records wait while the broker, the workers or beat are away. Needs no broker: it asks the database.
+"""A warning when due records wait while the broker, the workers or beat are away. It asks the database, not the broker.
 
 A thread in every worker process; the one that holds an advisory lock does the asking, so that a host full of workers
 warns once.
