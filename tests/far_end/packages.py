@@ -1,5 +1,6 @@
 """Where the programs of Debian's packages are that `make farends` has unpacked, or why one is missing."""
 
+import os
 import platform
 import shutil
 import sysconfig
@@ -30,6 +31,11 @@ class Program:
     def environment(self) -> dict[str, str]:
         """The variables to add to the program's environment."""
         return {"LD_LIBRARY_PATH": self.library_path} if self.library_path else {}
+
+    def command(self, *arguments: str) -> list[str]:
+        """The argument list; Postfix's sink refuses to be root and is told whom to become."""
+        become = ["-u", "nobody"] if self.path.name == "smtp-sink" and os.geteuid() == 0 else []
+        return [str(self.path), *become, *arguments]
 
 
 def find(name: str) -> Program:
