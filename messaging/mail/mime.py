@@ -71,6 +71,8 @@ _PLAIN_OCTETS = bytes(range(0x20, 0x7F)) + b"\t\r\n"
 _UNQUOTED_OCTETS = _PLAIN_OCTETS.replace(b"=", b"")
 #: "From " at the start of a line becomes ">From " in a mailbox file.
 _FROM_LINE = re.compile(rb"^From ", re.MULTILINE)
+#: b2a_qp counts a blank at the end of a line as one octet and writes three: such a line is over 76 characters.
+_FULL_LINE_AND_BLANK = re.compile(rb"^([^\r\n]{74,75})(=20|=09)\r$", re.MULTILINE)
 
 
 def build(content: MailContent) -> bytes:
@@ -220,6 +222,8 @@ def _is_safe_as_it_is(octets: bytes, boundary: bytes) -> bool:
 def _quoted_printable(octets: bytes) -> bytes:
     # Never empty here, so the last line end tells b2a_qp to write CRLF also at the breaks it makes.
     encoded = binascii.b2a_qp(octets)
+    if b"=20\r\n" in encoded or b"=09\r\n" in encoded:
+        encoded = _FULL_LINE_AND_BLANK.sub(b"\\1=\r\n\\2\r", encoded)
     if b"\r\n.\r\n" in encoded:
         encoded = encoded.replace(b"\r\n.\r\n", b"\r\n=2E\r\n")
     if b"From " in encoded:

@@ -8,9 +8,9 @@ import email
 import email.header
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from email.message import EmailMessage
+from email.message import EmailMessage, MIMEPart
 from email.policy import SMTPUTF8, default
-from typing import Any, cast
+from typing import Any
 
 import fast_mail_parser
 import pytest
@@ -34,7 +34,7 @@ PLAIN = MailContent(
 )
 
 #: No surrogates, as they are no characters; no controls, as they are cleaned or refused before.
-TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029"), max_size=300)
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2028\u2029"), max_size=300)
 WORDS = st.lists(
     st.sampled_from(["Re:", "a", "=?utf-8?q?x?=", "?=", "größe", "漢字", "😀", '"', "\\", "x" * 80]), max_size=20
 )
@@ -63,7 +63,7 @@ BODY_PIECES = st.lists(
     ),
     max_size=40,
 ).map("".join)
-BODY = BODY_PIECES | st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=400)
+BODY = BODY_PIECES | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=400)
 
 
 def content(**changes: Any) -> MailContent:
@@ -75,7 +75,7 @@ def both(html: str, text: str, **changes: Any) -> MailContent:
 
 
 def parsed(raw: bytes) -> EmailMessage:
-    message = cast(EmailMessage, email.message_from_bytes(raw, policy=default))
+    message = email.message_from_bytes(raw, policy=default)
     assert not message.defects
     return message
 
@@ -100,7 +100,7 @@ def lines_ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def part_text(part: EmailMessage) -> str:
+def part_text(part: MIMEPart) -> str:
     octets = part.get_payload(decode=True)
     assert isinstance(octets, bytes)
     return octets.decode()
@@ -517,14 +517,24 @@ def test_the_encoding_fits_the_text(text: str, encoding: str) -> None:
     assert part_text(message) == lines_ended(text).replace("\n", "\r\n")
 
 
-def test_a_line_that_starts_with_from_stays_within_its_length() -> None:
-    # RFC 2045 section 6.7 rule 5: 76 characters, the break included.
-    text = "From " + "x" * 71 + "ä and more of it\n" + "From \n" + "x" * 75 + "From here on\n" + "x" * 75 + ".\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From " + "x" * 71 + "ä and more of it\n" + "From \n" + "x" * 75 + "From here on\n" + "x" * 75 + ".\n",
+        "".join("x" * n + blank + "\n" for n in range(70, 80) for blank in " \t"),
+        "".join("From " + "x" * n + blank + "\n" for n in range(65, 75) for blank in " \t"),
+        "".join("é" * 12 + "x" * n + " \n" for n in range(10)) + "x" * 4000 + "\n",
+    ],
+)
+def test_an_encoded_line_stays_within_76_characters(text: str) -> None:  # RFC 2045 section 6.7 rule 5
     raw = build(content(body_text=text))
     check_wire_form(raw)
+    message = parsed(raw)
+    assert message["Content-Transfer-Encoding"] == "quoted-printable"
     body = raw.partition(b"\r\n\r\n")[2]
     assert max(map(len, body.split(b"\r\n"))) <= 76
-    assert part_text(parsed(raw)) == text.replace("\n", "\r\n")
+    assert not any(line.endswith((b" ", b"\t")) for line in body.split(b"\r\n"))
+    assert part_text(message) == text.replace("\n", "\r\n")
 
 
 def test_lines_that_hold_dots_come_back() -> None:  # smtp-03
@@ -568,7 +578,7 @@ def test_a_local_part_beyond_ascii_is_the_only_reason_for_8_bits() -> None:  # R
         "To: =?utf-8?b?SsO2cmc=?= <jörg@xn--bcher-kva.example>",
         "Reply-To: jörg@x.com",
     ]
-    message = cast(EmailMessage, email.message_from_string(raw.decode(), policy=SMTPUTF8))
+    message = email.message_from_string(raw.decode(), policy=SMTPUTF8)
     assert message["To"].addresses[0].addr_spec == "jörg@xn--bcher-kva.example"
 
 
