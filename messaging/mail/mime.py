@@ -1,6 +1,6 @@
 """A prepared record as the bytes to send: the same for every attempt and every server (RFC 5322, RFC 2045 to 2047).
 
-Writes the bytes directly, as `email.message` costs a hundred times as much a mail. Does not dot-stuff and knows no
+Writes the bytes directly, as `email.message` costs forty times as much a mail. Does not dot-stuff and knows no
 envelope: both are the transport's. What may be sent was decided at acceptance; here it is only kept from doing harm.
 """
 
@@ -94,9 +94,7 @@ def build(content: MailContent) -> bytes:
 def _header_fields(content: MailContent) -> list[str]:
     _check(content)
     sender = Mailbox(clean_text(content.from_name or ""), _ascii_domain(content.from_address))
-    fields = [
-        header_fields.mailbox_field("From", [sender]),
-    ]
+    fields = [header_fields.mailbox_field("From", [sender])]
     if content.to:
         fields.append(header_fields.canonical_field("To", content.to))
     if content.cc:
