@@ -1,0 +1,89 @@
+"""Mail that goes out because a business transaction said so: accepted in it, delivered by Celery workers, each once.
+
+The public names come from `messaging.api`, `messaging.requests` and `messaging.errors`. They are loaded when first
+used, as ticks and tools that import a part of this package need not pay for all of it.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from messaging.api import (
+        Cancelled,
+        MailStatus,
+        cancel,
+        configure,
+        mark_bounced,
+        mark_read_receipt,
+        retry,
+        retry_batch,
+        send_mail,
+        send_mail_batch,
+        status,
+    )
+    from messaging.delivery.cancel import CancelAnswer
+    from messaging.delivery.status import SendStatus
+    from messaging.errors import (
+        ConfigurationError,
+        MessageRejected,
+        MessagingError,
+        RecordNotFound,
+        StateError,
+        TenantContextMissing,
+        TenantMismatch,
+    )
+    from messaging.requests import BodyMode, MessageScope, Priority, SendMail
+    from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
+
+_HOME = {
+    "messaging.api": (
+        *("Cancelled", "MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
+        *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
+    ),
+    "messaging.delivery.cancel": ("CancelAnswer",),
+    "messaging.delivery.status": ("SendStatus",),
+    "messaging.errors": (
+        *("ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
+        *("TenantContextMissing", "TenantMismatch"),
+    ),
+    "messaging.requests": ("BodyMode", "MessageScope", "Priority", "SendMail"),
+    "messaging.tenancy": ("PLATFORM_TENANT_ID", "all_tenants", "tenant"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "PLATFORM_TENANT_ID",
+    "BodyMode",
+    "CancelAnswer",
+    "Cancelled",
+    "ConfigurationError",
+    "MailStatus",
+    "MessageRejected",
+    "MessageScope",
+    "MessagingError",
+    "Priority",
+    "RecordNotFound",
+    "SendMail",
+    "SendStatus",
+    "StateError",
+    "TenantContextMissing",
+    "TenantMismatch",
+    "all_tenants",
+    "cancel",
+    "configure",
+    "mark_bounced",
+    "mark_read_receipt",
+    "retry",
+    "retry_batch",
+    "send_mail",
+    "send_mail_batch",
+    "status",
+    "tenant",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'messaging' has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -1,0 +1,202 @@
+"""The public face: accept, retry, cancel, look. Forwards, decides nothing.
+
+Every call takes `session`, the caller's SQLAlchemy session, and then runs in its transaction; without one it runs and
+commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(lambda s: send_mail(..., session=s))`.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, overload
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from messaging import tenancy
+from messaging.clock import utc_now
+from messaging.db.encryption import use_keys
+from messaging.db.engine import create_engine
+from messaging.db.filters import owning_tenant
+from messaging.db.session import transaction
+from messaging.delivery import requeue
+from messaging.delivery.cancel import Cancelled
+from messaging.delivery.cancel import cancel as cancel_record
+from messaging.delivery.status import SendStatus
+from messaging.errors import MessageRejected, RecordNotFound
+from messaging.mail import receipts
+from messaging.mail.acceptance import accept_mails
+from messaging.mail.channel import NAME, envelope_recipients
+from messaging.mail.models import MAIL_SEND_RECORD
+from messaging.requests import SendMail
+from messaging.settings import Settings, load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the calls of this process share."""
+
+    settings: Settings
+    engine: Engine
+
+
+_environment: Environment | None = None
+_configuring = threading.Lock()
+
+
+def configure(settings: Settings | None = None, *, engine: Engine | None = None) -> Environment:
+    """Set the process up: settings (None reads the environment) and the engine for calls without a session.
+
+    The first call of any function here does it by itself. May be called again.
+
+    Raises: ConfigurationError.
+    """
+    global _environment
+    chosen = settings or load_settings()
+    use_keys(chosen.secrets_keys)
+    tenancy.use_multi_tenancy(chosen.multi_tenancy)
+    _environment = Environment(chosen, engine or create_engine(chosen))
+    return _environment
+
+
+def environment() -> Environment:
+    """The process's set-up, made from the environment when nobody configured it. Raises: ConfigurationError."""
+    with _configuring:
+        return _environment or configure()
+
+
+@contextmanager
+def _session(session: Session | None) -> Iterator[Session]:
+    """The caller's session, or a transaction of its own."""
+    if session is not None:
+        yield session
+        return
+    with transaction(environment().engine) as own:
+        yield own
+
+
+@overload
+def send_mail(request: SendMail, *, session: Session | None = None) -> int: ...
+@overload
+def send_mail(*, session: Session | None = None, **fields: Any) -> int: ...
+def send_mail(request: SendMail | None = None, *, session: Session | None = None, **fields: Any) -> int:
+    """Accept one mail; answers its record's id. It goes out once the transaction has committed.
+
+    Takes a `SendMail`, or its fields as keywords. Checks everything before it writes anything (RFC 5322 addresses,
+    sizes, times); templates, servers and quotas are looked at when it is delivered.
+
+    Raises:
+        MessageRejected: The input cannot be accepted; names field and value. Nothing was written, and the transaction
+            is still usable.
+    """
+    if fields:
+        if request is not None:
+            raise TypeError("send_mail takes a SendMail or its fields, not both")
+        try:
+            request = SendMail(**fields)
+        except TypeError as exc:
+            known = SendMail.__dataclass_fields__
+            unknown = sorted(set(fields) - set(known))
+            if unknown:
+                raise TypeError(f"send_mail has no field {unknown[0]!r}; it has {', '.join(known)}") from exc
+            raise MessageRejected(NAME, "to", None, "is required") from exc
+    settings = environment().settings
+    with _session(session) as s:
+        return accept_mails(s, [request], settings=settings, now=utc_now(), single=True)[0]
+
+
+def send_mail_batch(requests: Sequence[SendMail], *, session: Session | None = None) -> list[int]:
+    """Accept 1 to 500 mails, all or none, in one insert; answers ids in the order of the requests.
+
+    Raises:
+        MessageRejected: As `send_mail`, with the index of the item.
+    """
+    settings = environment().settings
+    with _session(session) as s:
+        return accept_mails(s, requests, settings=settings, now=utc_now(), single=False)
+
+
+def retry(record_id: int, *, session: Session | None = None) -> None:
+    """Ask for another attempt of a record that is waiting, failed or dead: due now, same content if it was prepared.
+
+    From a final state `retry_count` goes up by one and counts on: the budget is not re-armed. Recipients that accepted
+    the mail never get it again.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+        StateError: It is SENT, SENDING, cancelled, has nobody left to send to, or changed meanwhile.
+    """
+    with _session(session) as s:
+        requeue.retry(s.connection(), MAIL_SEND_RECORD, envelope_recipients, record_id, channel=NAME)
+
+
+def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) -> int:
+    """As `retry` for many; skips those it would refuse and answers how many were requeued."""
+    with _session(session) as s:
+        return requeue.retry_batch(s.connection(), MAIL_SEND_RECORD, envelope_recipients, record_ids, channel=NAME)
+
+
+def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
+    """Call a record off; the answer says truthfully whether it was, will be or may have been sent.
+
+    In a caller's session the answer holds once that transaction commits.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+    """
+    with _session(session) as s:
+        return cancel_record(s.connection(), MAIL_SEND_RECORD, record_id, channel=NAME)
+
+
+def mark_bounced(record_id: int, *, code: str, recipients: Sequence[str] = (), session: Session | None = None) -> bool:
+    """A bounce came back for a SENT mail: FAILED with `BOUNCED`; answers whether that took effect."""
+    with _session(session) as s:
+        return receipts.mark_bounced(s.connection(), record_id, code=code, recipients=recipients)
+
+
+def mark_read_receipt(record_id: int, *, session: Session | None = None) -> bool:
+    """A read receipt came back for a SENT mail (RFC 8098); answers whether that took effect."""
+    with _session(session) as s:
+        return receipts.mark_read_receipt(s.connection(), record_id)
+
+
+@dataclass(frozen=True, slots=True)
+class MailStatus:
+    """Where a mail stands, and why."""
+
+    id: int
+    subject: str | None
+    to: list[str]
+    status: SendStatus
+    retry_count: int
+    next_attempt_at: datetime
+    error_code: str | None
+    error_message: str | None
+    sent_at: datetime | None
+    #: Envelope recipient -> result, code, text, at.
+    recipient_results: dict[str, dict[str, Any]]
+    uncertain: bool
+    bounced: bool
+    bounce_code: str | None
+    read_receipt_received: bool
+
+
+def status(record_id: int, *, session: Session | None = None) -> MailStatus:
+    """Where a mail stands.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+    """
+    t = MAIL_SEND_RECORD
+    names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
+    statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
+    owner = owning_tenant() if environment() else None
+    if owner is not None:
+        statement = statement.where(t.c.tenant_id == owner)
+    with _session(session) as s:
+        row = s.execute(statement).one_or_none()
+    if row is None:
+        raise RecordNotFound(f"no mail record {record_id}")
+    fields = dict(row._mapping)
+    return MailStatus(**fields | {"status": SendStatus(fields["status"])})

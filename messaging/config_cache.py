@@ -1,0 +1,73 @@
+"""Server and provider configurations, kept in the process for at most a second, secrets still encrypted.
+
+A change is used by every worker's next attempt within that second, whoever wrote it: there is no copy in Redis, so
+nothing to evict and nothing stale to write back. Refilled by one query for all that is in use.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Engine, Table, Text, and_, or_, select, type_coerce
+
+from messaging.clock import Ticker
+from messaging.db.encryption import Encrypted
+
+#: A configuration's columns; credentials as ciphertext.
+Config = Mapping[str, Any]
+
+
+class ConfigCache:
+    """Configurations of one table by id, and each tenant's defaults. Any thread may ask."""
+
+    def __init__(self, engine: Engine, table: Table, *, ttl_seconds: float, ticker: Ticker) -> None:
+        self._engine = engine
+        self._table = table
+        self._ttl = ttl_seconds
+        self._ticker = ticker
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._by_id: dict[int, Config | None] = {}
+        self._defaults: dict[int, list[Config]] = {}
+
+    def ensure(self, ids: Iterable[int], tenants: Iterable[int]) -> None:
+        """Have these ids and these tenants' defaults, no older than the promise. Raises what the driver raises."""
+        wanted_ids, wanted_tenants = set(ids), set(tenants)
+        with self._lock:
+            now = self._ticker()
+            if now - self._read_at < self._ttl:
+                if wanted_ids <= self._by_id.keys() and wanted_tenants <= self._defaults.keys():
+                    return
+                # Something new within the second: read it with the rest, which keeps one age for all.
+                wanted_ids |= self._by_id.keys()
+                wanted_tenants |= self._defaults.keys()
+            self._read(wanted_ids, wanted_tenants)
+            self._read_at = now
+
+    def find(self, config_id: int) -> Config | None:
+        """The configuration with this id, active or not; None when there is none."""
+        self.ensure((config_id,), ())
+        with self._lock:
+            return self._by_id.get(config_id)
+
+    def defaults(self, tenant_id: int) -> list[Config]:
+        """A tenant's active defaults in order of preference."""
+        self.ensure((), (tenant_id,))
+        with self._lock:
+            return self._defaults.get(tenant_id, [])
+
+    def _read(self, ids: set[int], tenants: set[int]) -> None:
+        t = self._table
+        columns = [type_coerce(c, Text).label(c.name) if isinstance(c.type, Encrypted) else c for c in t.c]
+        statement = (
+            select(*columns)
+            .where(or_(t.c.id.in_(ids), and_(t.c.tenant_id.in_(tenants), t.c.is_default, t.c.active)))
+            .order_by(t.c.sequence, t.c.id)
+        )
+        with self._engine.connect() as connection:
+            rows: list[Config] = [dict(row._mapping) for row in connection.execute(statement)]
+        self._by_id = dict.fromkeys(ids, None) | {row["id"]: row for row in rows}
+        self._defaults = {
+            tenant: [row for row in rows if row["tenant_id"] == tenant and row["is_default"] and row["active"]]
+            for tenant in tenants
+        }

@@ -1,0 +1,77 @@
+"""Pending or Retry -> Failed, and the truthful answer (protocol, section 3)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Connection, Table, select
+
+from messaging import metrics
+from messaging.category import MarkerCode
+from messaging.db.filters import owning_tenant
+from messaging.delivery import statements
+from messaging.delivery.recipients import has_accepted
+from messaging.delivery.status import OPEN_STATUSES, SendStatus
+from messaging.errors import RecordNotFound
+
+
+class CancelAnswer(StrEnum):
+    """What a cancel can truthfully say."""
+
+    #: Not sent, and never will be.
+    CANCELLED = "cancelled"
+    #: No further attempt; an earlier one did or may have reached somebody.
+    STOPPED = "stopped"
+    #: A worker has it: nothing changed, ask again.
+    IN_PROGRESS = "in_progress"
+    #: It had ended before, not SENT.
+    ALREADY_FINAL = "already_final"
+    #: It is SENT.
+    TOO_LATE = "too_late"
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The answer, and the record's status with it."""
+
+    answer: CancelAnswer
+    status: SendStatus
+
+
+def cancel(connection: Connection, table: Table, record_id: int, *, channel: str) -> Cancelled:
+    """Call a record off; runs in the caller's transaction, and the answer holds once that commits.
+
+    Raises: RecordNotFound.
+    """
+    while True:
+        row = _read(connection, table, record_id, channel)
+        status = SendStatus(row.status)
+        if status not in OPEN_STATUSES:
+            return Cancelled(_answer_for(row, status), status)
+        moved = connection.execute(statements.cancel(table), {"id": record_id, "version": row.version}).one_or_none()
+        if moved is not None:
+            answer = CancelAnswer.STOPPED if moved.uncertain or moved.accepted else CancelAnswer.CANCELLED
+            return Cancelled(answer, SendStatus.FAILED)
+        # Somebody moved it meanwhile: answer by the new row, and try again while it is open.
+        metrics.lost_updates(channel, "cancel")
+
+
+def _read(connection: Connection, table: Table, record_id: int, channel: str):  # type: ignore[no-untyped-def]
+    statement = select(table).where(table.c.id == record_id)
+    owner = owning_tenant()
+    if owner is not None:
+        statement = statement.where(table.c.tenant_id == owner)
+    row = connection.execute(statement).one_or_none()
+    if row is None:
+        raise RecordNotFound(f"no {channel} record {record_id}")
+    return row
+
+
+def _answer_for(row, status: SendStatus) -> CancelAnswer:  # type: ignore[no-untyped-def]
+    if status is SendStatus.SENT:
+        return CancelAnswer.TOO_LATE
+    if status is SendStatus.SENDING:
+        return CancelAnswer.IN_PROGRESS
+    if row.error_code != MarkerCode.CANCELLED:
+        return CancelAnswer.ALREADY_FINAL
+    results = row._mapping.get("recipient_results") or {}
+    return CancelAnswer.STOPPED if row.uncertain or has_accepted(results) else CancelAnswer.CANCELLED

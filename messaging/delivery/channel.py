@@ -1,0 +1,91 @@
+"""What mail and SMS each fill in: their table, how a record is prepared and how it is sent.
+
+Claim, dispatch, outcome, retry, sweep and the rest exist once and know a channel only by this protocol.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import Table
+
+from messaging.delivery.gate import Gate
+from messaging.delivery.recipients import RecipientResult
+
+
+@dataclass(slots=True)
+class Claim:
+    """One record that a worker has won: what it holds and by which version and token it may be moved."""
+
+    record_id: int
+    version: int
+    token: int
+    tenant_id: int
+    #: Retries spent before this attempt.
+    retry_count: int
+    #: Every column of the row, prepared fields filled in as they are written back.
+    content: dict[str, Any]
+    #: Boot seconds from before the claim statement was sent.
+    claimed_at: float
+
+    @property
+    def attempt_no(self) -> int:
+        """Number of this attempt in the attempt log."""
+        return self.retry_count + 1
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether a retry: everything that is sent is on the record already."""
+        return self.content["prepared_at"] is not None
+
+    @property
+    def results(self) -> Mapping[str, Mapping[str, Any]]:
+        """Recipient results recorded so far; empty where a channel keeps none."""
+        results: Mapping[str, Mapping[str, Any]] = self.content.get("recipient_results") or {}
+        return results
+
+
+class Channel(Protocol):
+    """One kind of message."""
+
+    @property
+    def name(self) -> str:
+        """`mail` or `sms`: the label in metrics, logs and the attempt log."""
+
+    @property
+    def provider(self) -> str:
+        """Label of who takes the messages, e.g. `smtp`."""
+
+    @property
+    def queue(self) -> str:
+        """The worker queue."""
+
+    @property
+    def table(self) -> Table:
+        """The send record's table."""
+
+    @property
+    def prepared_columns(self) -> tuple[str, ...]:
+        """Columns that `prepare` fills, `prepared_at` among them."""
+
+    def load(self, claims: Sequence[Claim]) -> None:
+        """Read what these records' preparation and sending will need, one query a chunk. Raises what the driver raises."""
+
+    def prepare(self, claim: Claim) -> Mapping[str, Any]:
+        """First attempt only: values for `prepared_columns`; None leaves a column as it is. No I/O.
+
+        Raises: PreparationError.
+        """
+
+    def recipients(self, content: Mapping[str, Any]) -> Sequence[str]:
+        """Envelope recipients of a record, without repetition."""
+
+    def config_id(self, claim: Claim) -> int | None:
+        """Which server or provider configuration a prepared record uses."""
+
+    def send(self, claim: Claim, recipients: Sequence[str], gate: Gate) -> Mapping[str, RecipientResult]:
+        """Send to these recipients; a result for each of them. No transaction is open, no connection is held.
+
+        Raises: DeliveryError when the attempt failed as a whole, PreparationError when what was prepared cannot be
+        used any more, ClaimTooOld from the gate.
+        """

@@ -1,0 +1,75 @@
+"""Pending or Retry -> Sending by version, a chunk in one statement; and reading again what a lost reply left unclear."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine, Row
+from sqlalchemy.exc import DBAPIError
+
+from messaging.clock import Ticker
+from messaging.delivery import statements
+from messaging.delivery.channel import Channel, Claim
+from messaging.delivery.status import SendStatus
+
+#: A record's id and the version a tick gave it.
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedChunk:
+    """What one claim statement moved."""
+
+    #: In the order of the pairs.
+    claims: list[Claim]
+    #: Records past their `expires_at`: ended, not to be sent; their final states.
+    expired: list[SendStatus]
+
+
+def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticker) -> ClaimedChunk:
+    """Claim what is still at the version named; commits its own (an autocommit engine), two at once share nothing.
+
+    When the connection breaks, the rows are read again by their token, and claimed again if the first try left none:
+    an unclear claim must neither be sent twice nor wait for the sweep.
+
+    Raises: the driver's error when the database does not answer either.
+    """
+    token = secrets.randbits(63)
+    claimed_at = ticker()  # before the statement is sent: a claim is never younger than this says
+    parameters = {"ids": [i for i, _ in pairs], "versions": [v for _, v in pairs], "token": token}
+    try:
+        with engine.connect() as connection:
+            rows: Sequence[Row[tuple[object, ...]]] = connection.execute(
+                statements.claim(channel.table), parameters
+            ).fetchall()
+    except DBAPIError as exc:
+        if not exc.connection_invalidated:
+            raise
+        with engine.connect() as connection:
+            rows = connection.execute(
+                statements.claimed_by(channel.table), {"ids": parameters["ids"], "token": token}
+            ).fetchall()
+            if not rows:
+                claimed_at = ticker()
+                parameters["token"] = secrets.randbits(63)
+                rows = connection.execute(statements.claim(channel.table), parameters).fetchall()
+    claims, expired = [], []
+    for row in rows:
+        content = dict(row._mapping)
+        if content["status"] == SendStatus.SENDING:
+            claims.append(
+                Claim(
+                    record_id=content["id"],
+                    version=content["version"],
+                    token=content["claim_token"],
+                    tenant_id=content["tenant_id"],
+                    retry_count=content["retry_count"],
+                    content=content,
+                    claimed_at=claimed_at,
+                )
+            )
+        else:
+            expired.append(SendStatus(content["status"]))
+    position = {record_id: n for n, record_id in enumerate(parameters["ids"])}
+    claims.sort(key=lambda c: position[c.record_id])
+    return ClaimedChunk(claims, expired)

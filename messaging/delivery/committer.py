@@ -1,0 +1,209 @@
+"""The one thread of a worker process that writes outcomes and releases, in groups, and never gives one up.
+
+It commits at once when it is free and gathers while a commit runs. When the database is away it tries again each
+second until the row answers; when a group fails for any other reason each outcome is written by itself, and one that
+the database will not take is written with code and category only (C11).
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from messaging import metrics
+from messaging.category import MarkerCode
+from messaging.clock import Ticker
+from messaging.db.trouble import is_away, is_passing, sqlstate
+from messaging.delivery import statements
+from messaging.delivery.channel import Channel, Claim
+from messaging.delivery.outcome import Outcome, OutcomeWriter
+from messaging.settings import COMMIT_RETRY_SECONDS
+
+log = structlog.get_logger(__name__)
+
+#: Most outcomes of one statement.
+MAX_GROUP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A claim given back unsent (T11), or held back by a window (T10)."""
+
+    claim: Claim
+    delay_seconds: float
+    #: For the metric: hold, stopping, dependency or old.
+    reason: str
+    code: str = MarkerCode.CLAIM_RELEASED
+    message: str = ""
+
+
+class Tally:
+    """What became of the records of one delivery task; its thread waits for the committer here."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._counts: dict[str, int] = {}
+        self._expected = 0
+        self._seen = 0
+
+    def expect(self) -> None:
+        """One more result will come."""
+        self._expected += 1
+
+    def add(self, key: str) -> None:
+        """A result came (or, with no `expect`, is known at once)."""
+        with self._condition:
+            self._counts[key] = self._counts.get(key, 0) + 1
+            self._seen += 1
+            self._condition.notify_all()
+
+    def count_now(self, key: str, count: int) -> None:
+        """Results known without the committer."""
+        with self._condition:
+            self._counts[key] = self._counts.get(key, 0) + count
+
+    def wait(self) -> dict[str, int]:
+        """Block until every expected result came; answers the counts."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._seen >= self._expected)
+            return dict(self._counts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    work: Outcome | Release
+    tally: Tally
+    queued_at: float
+
+
+class Committer:
+    """Takes outcomes and releases from all threads of a process and writes them.
+
+    `engine` is its own: one autocommitted connection whose statement time-out is `DELIVERY__COMMIT_TIMEOUT_SECONDS`.
+    """
+
+    def __init__(
+        self, engine: Engine, channel: Channel, *, worker_name: str, window_seconds: float, ticker: Ticker
+    ) -> None:
+        self._engine = engine
+        self._channel = channel
+        self._writer = OutcomeWriter(channel, worker_name, ticker)
+        self._window = window_seconds
+        self._queue: list[_Item] = []
+        self._condition = threading.Condition()
+        self._is_closing = False
+        self._idle = threading.Event()
+        self._idle.set()
+        self._thread = threading.Thread(target=self._run, name=f"committer-{channel.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Outcome | Release, tally: Tally) -> None:
+        """Hand over; returns at once. The tally hears what stands."""
+        tally.expect()
+        with self._condition:
+            self._queue.append(_Item(work, tally, time.monotonic()))
+            self._idle.clear()
+            self._condition.notify()
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Write what is queued and end the thread; answers whether everything was written in time."""
+        with self._condition:
+            self._is_closing = True
+            self._condition.notify()
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                while not self._queue and not self._is_closing:
+                    self._idle.set()
+                    self._condition.wait()
+                if not self._queue:
+                    self._idle.set()
+                    return
+                group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
+            self._commit(group)
+
+    def _commit(self, group: Sequence[_Item]) -> None:
+        outcomes = [item for item in group if isinstance(item.work, Outcome)]
+        releases = [item for item in group if isinstance(item.work, Release)]
+        if outcomes:
+            self._settle(outcomes)
+        if releases:
+            self._settle(releases)
+
+    def _settle(self, items: Sequence[_Item]) -> None:
+        """Write these items, whatever it takes, and tell their tallies."""
+        applied = self._try_until_answered(items)
+        if applied is None:
+            applied = {}
+            for item in items:
+                applied |= self._settle_alone(item)
+        for item in items:
+            item.tally.add(applied.get(item.work.claim.record_id, "not_mine"))
+
+    def _settle_alone(self, item: _Item) -> dict[int, str]:
+        applied = self._try_until_answered([item])
+        if applied is None and isinstance(item.work, Outcome):
+            log.error("outcome refused by the database, written without its text", record_id=item.work.claim.record_id)
+            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally, item.queued_at)])
+        if applied is None:
+            # A bug: what is left in SENDING is swept and counted.
+            log.critical("outcome refused by the database", record_id=item.work.claim.record_id)
+            return {}
+        return applied
+
+    def _try_until_answered(self, items: Sequence[_Item]) -> dict[int, str] | None:
+        """Write in one statement; None when the database refuses it for good."""
+        is_repeat = False
+        waits = 0
+        while True:
+            try:
+                with self._engine.connect() as connection:
+                    return self._write(connection, items, is_repeat=is_repeat)
+            except SQLAlchemyError as exc:
+                if is_passing(exc):
+                    continue
+                if not is_away(exc):
+                    log.error("a group of outcomes was refused", sqlstate=sqlstate(exc), count=len(items))
+                    return None
+            is_repeat = True
+            waits += 1
+            if waits == 1 or waits % 60 == 0:
+                log.warning("database away, outcomes wait", count=len(items), seconds=waits)
+            time.sleep(COMMIT_RETRY_SECONDS)
+
+    def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[int, str]:
+        works = [item.work for item in items]
+        outcomes = [w for w in works if isinstance(w, Outcome)]
+        if outcomes:
+            return self._writer.write(connection, outcomes, is_repeat=is_repeat)
+        return self._write_releases(connection, [w for w in works if isinstance(w, Release)])
+
+    def _write_releases(self, connection: Connection, releases: Sequence[Release]) -> dict[int, str]:
+        releases = sorted(releases, key=lambda r: r.claim.record_id)
+        moved = set(
+            connection.execute(
+                statements.releases(self._channel.table),
+                {
+                    "ids": [r.claim.record_id for r in releases],
+                    "versions": [r.claim.version for r in releases],
+                    "tokens": [r.claim.token for r in releases],
+                    "delays": [r.delay_seconds for r in releases],
+                    "codes": [str(r.code) for r in releases],
+                    "messages": [r.message for r in releases],
+                },
+            ).scalars()
+        )
+        for release in releases:
+            if release.claim.record_id in moved:
+                metrics.released(self._channel.name, release.reason)
+            else:
+                metrics.lost_updates(self._channel.name, "release")
+                log.debug("release lost", record_id=release.claim.record_id)
+        return dict.fromkeys(moved, "released")

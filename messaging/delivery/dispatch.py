@@ -1,0 +1,150 @@
+"""One tick of a channel: promote, then lease and publish until nothing is due, the queue is full or the time is over.
+
+Back-pressure: the queue holds about `DISPATCH__QUEUE_SECONDS` of work, what lies in it delays every newcomer (C12).
+Several ticks at once do no harm. Nothing is written after a publish; a publish that fails ends the tick (C18).
+"""
+
+import math
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+from sqlalchemy import Engine, Table
+
+from messaging import metrics
+from messaging.clock import Ticker
+from messaging.delivery.due import Leased, lease, next_cursor, promote, unlease
+from messaging.delivery.hints import DispatchHints, Load
+from messaging.settings import DispatchSettings
+
+log = structlog.get_logger(__name__)
+
+#: Seconds between two looks at a full queue.
+LOOK_SECONDS = 0.02
+
+#: Publishes one chunk of (record id, version); raises what the broker's client raises.
+Publish = Callable[[list[list[int]]], None]
+
+
+class PublishFailed(Exception):
+    """The broker took no message; what was leased is due again in 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class TickCounts:
+    """What a tick did; records."""
+
+    promoted: int = 0
+    leased: int = 0
+    published: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """For the task's result."""
+        return {"promoted": self.promoted, "leased": self.leased, "published": self.published}
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """The parts that every tick of a channel uses."""
+
+    engine: Engine  #: autocommit
+    table: Table
+    channel: str
+    hints: DispatchHints
+    publish: Publish
+    settings: DispatchSettings
+    ticker: Ticker
+    sleep: Callable[[float], None] = time.sleep
+
+    def run(self, created_at: float) -> TickCounts:
+        """Run one tick that was asked for at `created_at` (wall seconds).
+
+        Raises: PublishFailed; the driver's error when database or Redis is away.
+        """
+        settings = self.settings
+        if not settings.enabled or not self.hints.begin(created_at):
+            return TickCounts()
+        started = self.ticker()
+        promoted = promote(self.engine, self.table, settings.promote_limit, self.ticker)
+        if promoted:
+            metrics.promoted(self.channel, promoted)
+        leased = published = 0
+        while True:
+            load = self.hints.load()
+            target = queue_target(load, settings)
+            lacking = target - load.queued
+            if lacking >= max(1, target // 4):
+                rows = self._lease(min(lacking, settings.batch_limit))
+                if not rows:
+                    break
+                leased += len(rows)
+                published += self._publish(rows, load, target)
+            elif self.ticker() - started + LOOK_SECONDS < settings.interval_seconds:
+                self.sleep(LOOK_SECONDS)
+            if self.ticker() - started + LOOK_SECONDS >= settings.interval_seconds:
+                break
+        return TickCounts(promoted, leased, published)
+
+    def _lease(self, count: int) -> list[Leased]:
+        cursor = self.hints.cursor()
+        rows = lease(self.engine, self.table, count=count, lease_seconds=self.settings.lease_seconds, cursor=cursor)
+        if rows:
+            self.hints.move_cursor(next_cursor(rows, count, cursor))
+            for row in rows:
+                metrics.dispatch_lag(self.channel, row.waited_seconds)
+        return rows
+
+    def _publish(self, rows: list[Leased], load: Load, target: int) -> int:
+        chunks = chunked(rows, chunk_size(len(rows), load.threads, target, self.settings.chunk_max))
+        published = 0
+        for position, chunk in enumerate(chunks):
+            try:
+                self.publish([[row.record_id, row.version] for row in chunk])
+            except Exception as exc:
+                left = [row for rest in chunks[position:] for row in rest]
+                # The failed message may have arrived all the same: by its version it is dead from here on.
+                unlease(self.engine, self.table, left)
+                self.hints.published(published)
+                raise PublishFailed(f"{len(left)} records of {self.channel} are due again in 5 s") from exc
+            published += len(chunk)
+        self.hints.published(published)
+        return published
+
+
+def queue_target(load: Load, settings: DispatchSettings) -> int:
+    """Records to keep in the queue: what was taken per second lately times `QUEUE_SECONDS`, at least 2 a thread."""
+    return min(settings.queue_target, max(2 * load.threads, math.ceil(load.rate * settings.queue_seconds)))
+
+
+def chunk_size(due: int, threads: int, target: int, chunk_max: int) -> int:
+    """Records in one task: one while few are due; in a backlog about half of what a thread works off in the queue's time.
+
+    Never so large that a thread goes without while another has several.
+    """
+    return max(1, min(chunk_max, math.ceil(due / threads), math.ceil(target / (2 * threads))))
+
+
+def chunked(rows: Sequence[Leased], size: int) -> list[list[Leased]]:
+    """Spread leased rows over messages: swept ones alone, then tenants in turn, those with the fewest rows first.
+
+    A tenant's single mail among another's thousands gets a message of its own at the head, so that it waits for nothing
+    that was handed out with it.
+    """
+    alone = [[row] for row in rows if row.is_alone]
+    together = [row for row in rows if not row.is_alone]
+    counts = Counter(row.tenant_id for row in together)
+    queues = {
+        tenant: deque(r for r in together if r.tenant_id == tenant) for tenant in sorted(counts, key=counts.__getitem__)
+    }
+    few = [t for t in queues if len(queues) > 1 and counts[t] <= max(1, size // 4)]
+    chunks = [[row] for tenant in few for row in queues.pop(tenant)]
+    in_turn: list[Leased] = []
+    while queues:
+        for tenant in list(queues):
+            in_turn.append(queues[tenant].popleft())
+            if not queues[tenant]:
+                del queues[tenant]
+    chunks += [in_turn[n : n + size] for n in range(0, len(in_turn), size)]
+    return chunks + alone

@@ -1,0 +1,327 @@
+"""What an attempt makes of its record, and how that is written: by version and claim token, with the attempt log.
+
+`judge` is pure. `OutcomeWriter` writes a group of outcomes in one statement; an outcome that lost its version because
+the sweep came first is recorded late (T14); any other loss is counted and never forced.
+"""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+import structlog
+from sqlalchemy import Connection
+
+from messaging import metrics
+from messaging.category import ErrorCategory
+from messaging.clock import Ticker
+from messaging.delivery import statements
+from messaging.delivery.channel import Channel, Claim
+from messaging.delivery.recipients import (
+    RecipientResult,
+    RecipientStatus,
+    has_accepted,
+    merge,
+    only_accepted,
+    open_recipients,
+)
+from messaging.delivery.record import AttemptOutcome
+from messaging.delivery.retry import DeadLetter, Fail, Retry, decide
+from messaging.delivery.status import SendStatus
+from messaging.settings import RetrySettings
+
+log = structlog.get_logger(__name__)
+
+#: Longest `error_message` of a record.
+MAX_MESSAGE_CHARS = 1000
+MAX_CODE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed as a whole, or what decides among refused recipients."""
+
+    category: ErrorCategory
+    code: str
+    text: str
+    retry_after_seconds: float | None = None
+    is_uncertain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One record's state after an attempt, ready to be written."""
+
+    claim: Claim
+    status: SendStatus
+    #: For the attempt log.
+    log_outcome: str
+    retry_count: int
+    #: Seconds until due; None unless RETRY.
+    delay_seconds: float | None = None
+    category: ErrorCategory | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    #: Recipient results, whole; None leaves them.
+    results: Mapping[str, Mapping[str, Any]] | None = None
+    is_uncertain: bool = False
+    #: What a late outcome adds: accepted recipients, and whether nobody is open then.
+    late_results: Mapping[str, Mapping[str, Any]] | None = None
+    is_late_sent: bool = False
+    config_id: int | None = None
+    #: Boot seconds.
+    started_at: float = 0.0
+    ended_at: float = 0.0
+
+    @property
+    def tally_key(self) -> str:
+        """The key under which a delivery task counts this outcome."""
+        return self.status.lower()
+
+    def without_text(self) -> "Outcome":
+        """The same outcome without anything that a database could refuse (C11)."""
+        return replace(self, error_message=None, results=None, late_results=None)
+
+
+def judge(
+    claim: Claim,
+    recipients: Sequence[str],
+    learnt: Mapping[str, RecipientResult] | Failure,
+    *,
+    at: str,
+    retry: RetrySettings,
+    rng: random.Random,
+) -> Outcome:
+    """Decide what becomes of the record (`send.md`, sections 9.4 and 11).
+
+    `recipients` are all of the record's; `learnt` is a result for each that the attempt named, or why there is none;
+    `at` is an ISO time. Pure but for `rng`.
+    """
+    before = claim.results
+    if isinstance(learnt, Failure):
+        return _by_category(claim, learnt, before, retry, rng)
+    results = merge(before, learnt, at)
+    still_open = open_recipients(recipients, results)
+    accepted_late = merge(before, only_accepted(learnt), at)
+    if still_open:
+        deciding = _deciding(learnt, still_open)
+        outcome = _by_category(claim, deciding, results, retry, rng)
+    else:
+        outcome = _closed(claim, recipients, results, learnt)
+    return replace(
+        outcome,
+        results=results,
+        late_results={a: r for a, r in accepted_late.items() if r["result"] == RecipientStatus.ACCEPTED},
+        is_late_sent=not open_recipients(recipients, accepted_late),
+    )
+
+
+def _deciding(learnt: Mapping[str, RecipientResult], still_open: Sequence[str]) -> Failure:
+    """Among recipients refused for now: a rate limit if there is one, else the first."""
+    deferred = [learnt[r] for r in still_open if r in learnt]
+    chosen = next((d for d in deferred if d.category is ErrorCategory.QUOTA), deferred[0])
+    return Failure(chosen.category or ErrorCategory.TRANSIENT, chosen.code, chosen.text)
+
+
+def _closed(
+    claim: Claim,
+    recipients: Sequence[str],
+    results: Mapping[str, Mapping[str, Any]],
+    learnt: Mapping[str, RecipientResult],
+) -> Outcome:
+    """Nobody is open: SENT if anybody was ever accepted, else FAILED; the first refusal says why."""
+    refused = next((r for r in recipients if results[r]["result"] != RecipientStatus.ACCEPTED), None)
+    if refused is None:
+        return Outcome(claim, SendStatus.SENT, AttemptOutcome.SENT, claim.retry_count)
+    is_sent = has_accepted(results)
+    return Outcome(
+        claim,
+        SendStatus.SENT if is_sent else SendStatus.FAILED,
+        AttemptOutcome.PARTIAL if is_sent else AttemptOutcome.FAILED,
+        claim.retry_count,
+        category=learnt[refused].category if refused in learnt else ErrorCategory.PERMANENT,
+        error_code=results[refused]["code"],
+        error_message=results[refused]["text"],
+    )
+
+
+def _by_category(
+    claim: Claim,
+    failure: Failure,
+    results: Mapping[str, Mapping[str, Any]],
+    retry: RetrySettings,
+    rng: random.Random,
+) -> Outcome:
+    """RETRY while the category and the budget allow it; then the end, which is SENT when somebody was accepted."""
+    outcome = Outcome(
+        claim,
+        SendStatus.RETRY,
+        AttemptOutcome.RETRY,
+        claim.retry_count,
+        category=failure.category,
+        error_code=failure.code,
+        error_message=failure.text,
+        is_uncertain=failure.is_uncertain,
+    )
+    decision = decide(
+        failure.category,
+        claim.retry_count,
+        settings=retry,
+        rng=rng,
+        retry_after_seconds=failure.retry_after_seconds,
+    )
+    match decision:
+        case Retry(delay_seconds=delay):
+            return replace(outcome, retry_count=claim.retry_count + 1, delay_seconds=delay)
+        case Fail():
+            ended = replace(outcome, status=SendStatus.FAILED, log_outcome=AttemptOutcome.FAILED)
+        case DeadLetter():
+            ended = replace(outcome, status=SendStatus.DEAD_LETTER, log_outcome=AttemptOutcome.DEAD_LETTER)
+        case _ as unreachable:
+            assert_never(unreachable)
+    if has_accepted(results):
+        return replace(ended, status=SendStatus.SENT, log_outcome=AttemptOutcome.PARTIAL)
+    return ended
+
+
+def _storable(text: str | None, limit: int) -> str | None:
+    """Text that PostgreSQL takes: no NUL, no lone surrogate, cut."""
+    if text is None:
+        return None
+    return text[:limit].replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+
+
+def _json(value: Mapping[str, Any] | None) -> str | None:
+    if value is None:
+        return None
+    # Escaped output holds no surrogate, but an escaped NUL or lone surrogate is refused by jsonb all the same.
+    cleaned = {
+        key: {k: _storable(v, MAX_MESSAGE_CHARS) if isinstance(v, str) else v for k, v in entry.items()}
+        for key, entry in value.items()
+    }
+    return json.dumps(cleaned, ensure_ascii=False)
+
+
+class OutcomeWriter:
+    """Writes groups of outcomes of one channel."""
+
+    def __init__(self, channel: Channel, worker_name: str, ticker: Ticker) -> None:
+        self._channel = channel
+        self._ticker = ticker
+        self._constants = {
+            "channel": channel.name,
+            "provider": channel.provider,
+            "queue": channel.queue,
+            "worker_name": worker_name[:255],
+        }
+
+    def write(self, connection: Connection, group: Sequence[Outcome], *, is_repeat: bool = False) -> dict[int, str]:
+        """Write a group; answers the tally key of each record whose outcome stands. One autocommitted statement.
+
+        `is_repeat`: the reply to an earlier commit of this group was lost, so what stands already counts as written.
+        """
+        table = self._channel.table
+        rows = connection.execute(statements.outcomes(table), self._arrays(group, is_late=False)).fetchall()
+        due_to_sent = {row.id: row.due_to_sent for row in rows}
+        applied = {}
+        lost = []
+        for outcome in group:
+            record_id = outcome.claim.record_id
+            if record_id in due_to_sent:
+                applied[record_id] = outcome.tally_key
+                self._count(outcome, due_to_sent[record_id])
+            else:
+                lost.append(outcome)
+        if lost and is_repeat:
+            lost = self._drop_recorded(connection, lost, applied)
+        if lost:
+            self._write_late(connection, lost, applied)
+        return applied
+
+    def _drop_recorded(self, connection: Connection, lost: Sequence[Outcome], applied: dict[int, str]) -> list[Outcome]:
+        parameters = {
+            "ids": [o.claim.record_id for o in lost],
+            "versions": [o.claim.version for o in lost],
+            "tokens": [o.claim.token for o in lost],
+        }
+        found = set(connection.execute(statements.recorded(self._channel.table), parameters).scalars())
+        for outcome in lost:
+            if outcome.claim.record_id in found:
+                applied[outcome.claim.record_id] = outcome.tally_key
+                self._count(outcome, None)
+        return [o for o in lost if o.claim.record_id not in found]
+
+    def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[int, str]) -> None:
+        name = self._channel.name
+        table = self._channel.table
+        rows = connection.execute(statements.late_outcomes(table), self._arrays(lost, is_late=True)).fetchall()
+        late = {row.id: row.status for row in rows}
+        for outcome in lost:
+            record_id = outcome.claim.record_id
+            if record_id in late:
+                applied[record_id] = late[record_id].lower()
+                metrics.late_outcomes(name, late[record_id].lower())
+                if late[record_id] == SendStatus.SENT:
+                    metrics.sent(name, self._channel.provider)
+                log.warning("late outcome recorded", record_id=record_id, status=late[record_id])
+            else:
+                metrics.lost_updates(name, "outcome")
+                log.warning("outcome lost, the newer state stands", record_id=record_id, outcome=outcome.log_outcome)
+
+    def _count(self, outcome: Outcome, due_to_sent: float | None) -> None:
+        name, provider = self._channel.name, self._channel.provider
+        fields = {
+            "record_id": outcome.claim.record_id,
+            "tenant_id": outcome.claim.tenant_id,
+            "trace_id": outcome.claim.content.get("trace_id"),
+            "attempt_no": outcome.claim.attempt_no,
+            "status": str(outcome.status),
+        }
+        if outcome.status is SendStatus.SENT:
+            metrics.sent(name, provider)
+            if due_to_sent is not None:
+                metrics.due_to_sent_seconds(name, provider, due_to_sent)
+            if outcome.log_outcome == AttemptOutcome.PARTIAL:
+                metrics.partial(name, provider)
+                log.warning("sent to some recipients only", error_code=outcome.error_code, **fields)
+            else:
+                log.info("sent", **fields)
+            return
+        metrics.failed(name, provider, outcome.tally_key)
+        fields |= {"category": str(outcome.category), "error_code": outcome.error_code}
+        if outcome.status is SendStatus.RETRY:
+            log.info("send to be retried", delay_seconds=outcome.delay_seconds, **fields)
+        elif outcome.category is ErrorCategory.AUTH:
+            # Nobody gets an exception for it: an operator must act.
+            log.error("send failed, an operator must act", **fields)
+        else:
+            log.warning("send failed", **fields)
+
+    def _arrays(self, group: Sequence[Outcome], *, is_late: bool) -> dict[str, Any]:
+        now = self._ticker()
+        arrays: dict[str, list[Any]] = {name: [] for name in statements.OUTCOME_ARRAYS}
+        for outcome in sorted(group, key=lambda o: o.claim.record_id):
+            claim = outcome.claim
+            status, results, log_outcome = outcome.status, outcome.results, outcome.log_outcome
+            code, message = outcome.error_code, outcome.error_message
+            if is_late:
+                status = SendStatus.SENT if outcome.is_late_sent else SendStatus.RETRY
+                results = outcome.late_results
+            arrays["id"].append(claim.record_id)
+            arrays["version"].append(claim.version)
+            arrays["token"].append(claim.token)
+            arrays["status"].append(str(status))
+            arrays["retry_count"].append(outcome.retry_count)
+            arrays["delay"].append(outcome.delay_seconds)
+            arrays["error_code"].append(_storable(code, MAX_CODE_CHARS))
+            arrays["error_message"].append(_storable(message, MAX_MESSAGE_CHARS))
+            arrays["results"].append(_json(results))
+            arrays["uncertain"].append(outcome.is_uncertain)
+            arrays["attempt_no"].append(claim.attempt_no)
+            arrays["outcome"].append(log_outcome)
+            arrays["category"].append(None if outcome.category is None else str(outcome.category))
+            arrays["config_id"].append(outcome.config_id)
+            arrays["started_ago"].append(now - outcome.started_at)
+            arrays["ended_ago"].append(now - outcome.ended_at)
+        return arrays | self._constants

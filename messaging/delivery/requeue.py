@@ -1,0 +1,90 @@
+"""Manual retry of one record or many: T15 from a final state, T16 from a waiting one."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, select
+
+from messaging import metrics
+from messaging.category import MarkerCode
+from messaging.db.filters import owning_tenant
+from messaging.delivery import statements
+from messaging.delivery.recipients import REOPENED_BY_RETRY, open_recipients
+from messaging.delivery.status import SendStatus
+from messaging.errors import RecordNotFound, StateError
+
+#: Answers a record's envelope recipients.
+Recipients = Callable[[Mapping[str, Any]], Sequence[str]]
+
+
+def retry(connection: Connection, table: Table, recipients: Recipients, record_id: int, *, channel: str) -> None:
+    """Ask for another attempt of one record; runs in the caller's transaction.
+
+    Raises: RecordNotFound; StateError for a SENT, SENDING or cancelled record, one of whose recipients nobody is open,
+    or one that changed meanwhile.
+    """
+    rows = _read(connection, table, [record_id])
+    if not rows:
+        raise RecordNotFound(f"no {channel} record {record_id}")
+    refusal = _refusal(rows[0], recipients)
+    if refusal:
+        raise StateError(f"{channel} record {record_id} {refusal}")
+    if not _requeue(connection, table, rows):
+        metrics.lost_updates(channel, "requeue")
+        raise StateError(f"{channel} record {record_id} changed meanwhile; look at it again")
+
+
+def retry_batch(
+    connection: Connection, table: Table, recipients: Recipients, record_ids: Sequence[int], *, channel: str
+) -> int:
+    """Ask for another attempt of many; skips what `retry` would refuse, answers how many were requeued."""
+    rows = [row for row in _read(connection, table, record_ids) if not _refusal(row, recipients)]
+    requeued = _requeue(connection, table, rows)
+    if requeued < len(rows):
+        metrics.lost_updates(channel, "requeue", len(rows) - requeued)
+    return requeued
+
+
+def _read(connection: Connection, table: Table, record_ids: Sequence[int]) -> list[Mapping[str, Any]]:
+    statement = select(table).where(table.c.id.in_(record_ids))
+    owner = owning_tenant()
+    if owner is not None:
+        statement = statement.where(table.c.tenant_id == owner)
+    return [row._mapping for row in connection.execute(statement)]
+
+
+def _refusal(row: Mapping[str, Any], recipients: Recipients) -> str | None:
+    """Why this record cannot be retried; None when it can."""
+    status = row["status"]
+    if status in (SendStatus.SENT, SendStatus.SENDING):
+        return f"is {status}"
+    if status == SendStatus.FAILED and row["error_code"] == MarkerCode.CANCELLED:
+        return "was cancelled; accept it anew"
+    if status not in _FINAL:
+        return None
+    if not open_recipients(recipients(row), _reopened(row)):
+        return "has no recipient left to send to"
+    return None
+
+
+_FINAL = (SendStatus.FAILED, SendStatus.DEAD_LETTER)
+
+
+def _reopened(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Recipient results without those that a retry opens again (C9): refused, suppressed, bounced."""
+    results = row.get("recipient_results") or {}
+    return {a: r for a, r in results.items() if r["result"] not in REOPENED_BY_RETRY}
+
+
+def _requeue(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
+    return len(
+        connection.execute(
+            statements.requeue(table),
+            {
+                "ids": [row["id"] for row in rows],
+                "versions": [row["version"] for row in rows],
+                "results": [json.dumps(_reopened(row)) if row["status"] in _FINAL else None for row in rows],
+            },
+        ).fetchall()
+    )

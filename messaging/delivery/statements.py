@@ -1,0 +1,433 @@
+"""All SQL of the hot path, as functions of the channel's table, each named for its move and guard (protocol, section 2).
+
+Every statement is whole: it locks in id order, guards by `id` and `version` (and `claim_token` where a claim is
+concerned), writes `version + 1`, and answers what moved. Zero rows is an answer. Several records travel as arrays, so
+that a chunk costs one round trip. Times are the database's `now()`. Shapes and traps: the notes on the claim, sections
+2 and 6. Rows are picked by `id = ANY (ARRAY(SELECT ... FOR UPDATE))`: it is evaluated once and never becomes a scan.
+"""
+
+from functools import lru_cache
+
+from sqlalchemy import Table, TextClause, text
+from sqlalchemy.dialects import postgresql
+
+from messaging.category import MarkerCode
+from messaging.delivery.dead_letter import SEND_DEAD_LETTER, DeadLetterSource
+
+#: Seconds after which rows whose message could not be published are due again (C18).
+UNPUBLISHED_DUE_SECONDS = 5
+
+
+def _accepted(table: Table, alias: str) -> str:
+    """Whether a recipient of this record is recorded as accepted; a channel of one recipient has no such column."""
+    if "recipient_results" not in table.c:
+        return "false"
+    return f"jsonb_path_exists({alias}.recipient_results, '$.* ? (@.result == \"accepted\")')"
+
+
+@lru_cache
+def promote(table: Table) -> TextClause:
+    """T2a: put in line what has become due. Parameter `limit`: rows from each end of what is overdue.
+
+    Oldest and newest: a million rows due at nine must not hide another tenant's retry due a second later.
+    """
+    overdue = f"SELECT id FROM {table.name} WHERE NOT ready AND next_attempt_at <= now()"
+    return text(f"""
+        UPDATE {table.name} SET version = version + 1, updated_at = now()
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM ({overdue} ORDER BY next_attempt_at LIMIT :limit FOR UPDATE SKIP LOCKED) oldest
+            UNION ALL
+            SELECT id FROM ({overdue} ORDER BY next_attempt_at DESC LIMIT :limit FOR UPDATE SKIP LOCKED) newest))
+    """)
+
+
+@lru_cache
+def lease(table: Table) -> TextClause:
+    """T2: hand out `n` rows, round-robin over the tenants in line from cursor `after` downwards, then from the top.
+
+    Within a tenant by lane, then oldest first. Parameters: `n`, `lease` (seconds), `after` (a tenant id). A row that
+    another tick leased meanwhile is left out, since `ready` is checked again where the row is locked (C14).
+
+    Answers `id, version, tenant_id, alone, waited`: whether it travels alone, and how long it was due, in seconds.
+    """
+    hop = "ORDER BY r.tenant_id DESC, r.lane DESC, r.next_attempt_at DESC LIMIT 1"
+    fair = "LIMIT :n / l.tenants + (l.pos <= :n % l.tenants)::int"
+    extra = "LIMIT l.free / l.tenants + (l.pos <= l.free % l.tenants)::int"
+    t = table.name
+    return text(f"""
+        WITH RECURSIVE below AS (  -- tenants in line under the cursor, one index probe each
+            (SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id < :after {hop})
+            UNION ALL
+            SELECT n.tenant_id FROM below b CROSS JOIN LATERAL (
+                SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id < b.tenant_id {hop}) n),
+        above AS (  -- then from the top down to the cursor; not run when enough tenants were found below
+            (SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id >= :after {hop})
+            UNION ALL
+            SELECT n.tenant_id FROM above a CROSS JOIN LATERAL (
+                SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id < a.tenant_id AND r.tenant_id >= :after {hop}) n),
+        line AS MATERIALIZED (
+            SELECT tenant_id, row_number() OVER () AS pos, count(*) OVER () AS tenants
+            FROM (SELECT tenant_id FROM below UNION ALL SELECT tenant_id FROM above LIMIT :n) found),
+        share AS MATERIALIZED (  -- everybody's fair share, locked as it is read
+            SELECT l.tenant_id, s.id, s.next_attempt_at FROM line l CROSS JOIN LATERAL (
+                SELECT r.id, r.next_attempt_at FROM {t} r WHERE r.ready AND r.tenant_id = l.tenant_id
+                ORDER BY r.lane, r.next_attempt_at {fair} FOR UPDATE SKIP LOCKED) s),
+        spare AS MATERIALIZED (  -- tenants that filled theirs divide what the others left
+            SELECT l.tenant_id, g.got, row_number() OVER () AS pos, count(*) OVER () AS tenants,
+                :n - (SELECT count(*) FROM share) AS free
+            FROM line l JOIN (SELECT tenant_id, count(*) AS got FROM share GROUP BY tenant_id) g USING (tenant_id)
+            WHERE g.got = :n / l.tenants + (l.pos <= :n % l.tenants)::int),
+        more AS MATERIALIZED (
+            SELECT s.id, s.next_attempt_at FROM spare l CROSS JOIN LATERAL (
+                SELECT r.id, r.next_attempt_at FROM {t} r WHERE r.ready AND r.tenant_id = l.tenant_id
+                ORDER BY r.lane, r.next_attempt_at OFFSET l.got {extra} FOR UPDATE SKIP LOCKED) s
+            WHERE l.free > 0),
+        leased AS (
+            UPDATE {t} SET next_attempt_at = now() + :lease * interval '1 second', version = version + 1,
+                updated_at = now()
+            WHERE id = ANY (ARRAY(SELECT id FROM share UNION ALL SELECT id FROM more))
+            RETURNING id, version, tenant_id, lane, swept_at IS NOT NULL AS alone),
+        due AS (SELECT id, next_attempt_at FROM share UNION ALL SELECT id, next_attempt_at FROM more)
+        SELECT leased.id, leased.version, leased.tenant_id, leased.alone,
+            extract(epoch FROM now() - due.next_attempt_at)::float8 AS waited
+        FROM leased JOIN due USING (id) ORDER BY leased.lane, due.next_attempt_at, leased.id
+    """)
+
+
+@lru_cache
+def unlease(table: Table) -> TextClause:
+    """C18: rows that were leased and whose message could not be published are due again in 5 s. Guard: open, version."""
+    return text(f"""
+        UPDATE {table.name} r SET next_attempt_at = now() + {UNPUBLISHED_DUE_SECONDS} * interval '1 second',
+            version = r.version + 1, updated_at = now()
+        WHERE r.id = ANY (ARRAY({_picked_by_version(table)}))
+    """)
+
+
+def _picked_by_version(table: Table) -> str:
+    """Ids of open rows that still have the version named, locked in id order; rows that somebody holds are skipped."""
+    return f"""
+        SELECT s.id FROM {table.name} s
+            JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[])) AS p(id, version)
+            ON s.id = p.id AND s.version = p.version
+        WHERE s.status IN ('PENDING', 'RETRY') ORDER BY s.id FOR UPDATE OF s SKIP LOCKED"""
+
+
+@lru_cache
+def claim(table: Table) -> TextClause:
+    """T3: PENDING or RETRY -> SENDING by version, a whole chunk; what is past `expires_at` ends here instead (T5).
+
+    Parameters: `ids`, `versions`, `token`. Answers every column of the rows that moved.
+    """
+    columns = ", ".join(f"r.{c.name}" for c in table.columns)
+    is_expired = "r.expires_at <= now()"
+    accepted = _accepted(table, "r")
+    return text(f"""
+        UPDATE {table.name} r SET version = r.version + 1, updated_at = now(), claim_token = :token,
+            status = CASE WHEN {is_expired} THEN CASE WHEN {accepted} THEN 'SENT' ELSE 'FAILED' END ELSE 'SENDING' END,
+            claimed_at = CASE WHEN {is_expired} THEN NULL ELSE now() END,
+            sent_at = CASE WHEN {is_expired} AND {accepted} THEN now() ELSE r.sent_at END,
+            error_code = CASE WHEN {is_expired} THEN '{MarkerCode.EXPIRED}' ELSE r.error_code END,
+            error_message = CASE WHEN {is_expired} THEN 'past expires_at when it was claimed' ELSE r.error_message END
+        WHERE r.id = ANY (ARRAY({_picked_by_version(table)}))
+        RETURNING {columns}
+    """)
+
+
+@lru_cache
+def claimed_by(table: Table) -> TextClause:
+    """What a claim statement whose reply was lost has claimed: every column of the rows with its `token`."""
+    columns = ", ".join(f"r.{c.name}" for c in table.columns)
+    return text(f"""
+        SELECT {columns} FROM {table.name} r
+        WHERE r.id = ANY (CAST(:ids AS bigint[])) AND r.claim_token = :token AND r.status = 'SENDING'
+    """)
+
+
+@lru_cache
+def prepared(table: Table, names: tuple[str, ...]) -> TextClause:
+    """T4: write the prepared fields `names` back. Guard: mine, not prepared yet. A null leaves the field as it is.
+
+    Parameters: `ids`, `versions`, `token`, and one array a name. Answers `id`.
+    """
+    arrays = ", ".join(f"CAST(:{name} AS {_sql_type(table, name)}[])" for name in names)
+    sets = ", ".join(f"{name} = coalesce(p.{name}, r.{name})" for name in names)
+    return text(f"""
+        WITH p AS MATERIALIZED (
+            SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), {arrays})
+            AS p(id, version, {", ".join(names)})),
+        mine AS MATERIALIZED (
+            SELECT r.id FROM {table.name} r JOIN p ON r.id = p.id AND r.version = p.version
+            WHERE r.claim_token = :token AND r.status = 'SENDING' AND r.prepared_at IS NULL
+            ORDER BY r.id FOR UPDATE OF r)
+        UPDATE {table.name} r SET {sets}, version = r.version + 1, updated_at = now()
+        FROM p WHERE r.id = p.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
+        RETURNING r.id
+    """)
+
+
+def _sql_type(table: Table, name: str) -> str:
+    compiled: str = table.c[name].type.compile(dialect=postgresql.dialect())  # type: ignore[no-untyped-call]
+    return "text" if compiled.startswith("VARCHAR") else compiled
+
+
+#: The arrays that describe outcomes, in order, with their SQL types; `outcome.py` fills them.
+OUTCOME_ARRAYS = {
+    "id": "bigint",
+    "version": "bigint",
+    "token": "bigint",
+    "status": "text",
+    "retry_count": "int",
+    "delay": "float8",  #: seconds until due; null leaves it
+    "error_code": "text",
+    "error_message": "text",
+    "results": "jsonb",  #: recipient results, whole; null leaves them
+    "uncertain": "boolean",
+    "attempt_no": "int",
+    "outcome": "text",  #: for the attempt log
+    "category": "text",
+    "config_id": "bigint",
+    "started_ago": "float8",  #: seconds
+    "ended_ago": "float8",  #: seconds
+}
+
+_OUTCOMES = "SELECT * FROM unnest({arrays}) AS o({names})".format(
+    arrays=", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in OUTCOME_ARRAYS.items()),
+    names=", ".join(OUTCOME_ARRAYS),
+)
+
+_LOG_COLUMNS = (
+    "tenant_id, channel, record_id, attempt_no, started_at, ended_at, outcome, category, error_code, error_message,"
+    " provider, config_id, worker_name, trace_id"
+)
+
+#: An attempt has one row: what is known later (a late outcome, an outcome committed again) overwrites it.
+_LOG_CONFLICT = """
+    ON CONFLICT (record_id, attempt_no) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome,
+        category = excluded.category, error_code = excluded.error_code, error_message = excluded.error_message,
+        config_id = excluded.config_id, worker_name = excluded.worker_name"""
+
+_DEAD_LETTER_COLUMNS = (
+    "source_tenant_id, source, channel, original_queue, event_type, event_id, payload, last_error_msg"
+)
+
+
+def _log_from_outcomes(moved: str) -> str:
+    return f"""
+        INSERT INTO send_attempt ({_LOG_COLUMNS})
+        SELECT m.tenant_id, :channel, m.id, o.attempt_no, now() - o.started_ago * interval '1 second',
+            now() - o.ended_ago * interval '1 second', o.outcome, o.category, o.error_code, o.error_message,
+            :provider, o.config_id, :worker_name, m.trace_id
+        FROM {moved} m JOIN o USING (id) {_LOG_CONFLICT}"""
+
+
+def _dead_letters(moved: str, *, category: str) -> str:
+    return f"""
+        INSERT INTO dead_letter_message ({_DEAD_LETTER_COLUMNS})
+        SELECT m.tenant_id, '{DeadLetterSource.SEND_EXHAUSTED}', :channel, :queue, '{SEND_DEAD_LETTER}', m.id,
+            jsonb_build_object('channel', CAST(:channel AS text), 'provider', CAST(:provider AS text),
+                'record_id', m.id, 'error_code', m.error_code, 'error_message', m.error_message,
+                'category', {category}, 'retry_count', m.retry_count),
+            left(m.error_message, 3000)
+        FROM {moved} m LEFT JOIN o USING (id) WHERE m.status = 'DEAD_LETTER'"""
+
+
+def _set_results(table: Table, value: str) -> str:
+    """The assignment of recipient results, where the channel keeps them."""
+    return f", recipient_results = {value}" if "recipient_results" in table.c else ""
+
+
+@lru_cache
+def outcomes(table: Table) -> TextClause:
+    """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
+
+    Parameters: the arrays of `OUTCOME_ARRAYS`; `channel`, `provider`, `queue`, `worker_name`. Answers `id` and
+    `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
+    """
+    return text(f"""
+        WITH o AS MATERIALIZED ({_OUTCOMES}),
+        mine AS MATERIALIZED (
+            SELECT r.id FROM {table.name} r
+            JOIN o ON r.id = o.id AND r.version = o.version AND r.claim_token = o.token
+            WHERE r.status = 'SENDING' ORDER BY r.id FOR UPDATE OF r),
+        moved AS (
+            UPDATE {table.name} r SET status = o.status, version = r.version + 1, retry_count = o.retry_count,
+                claimed_at = NULL, swept_at = NULL, updated_at = now(), uncertain = r.uncertain OR o.uncertain,
+                next_attempt_at = coalesce(now() + o.delay * interval '1 second', r.next_attempt_at),
+                error_code = o.error_code, error_message = o.error_message,
+                sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
+                {_set_results(table, "coalesce(o.results, r.recipient_results)")}
+            FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
+            RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
+                greatest(r.created_at, r.send_at) AS due_at),
+        logged AS ({_log_from_outcomes("moved")}),
+        buried AS ({_dead_letters("moved", category="o.category")})
+        SELECT id, CASE WHEN status = 'SENT' THEN extract(epoch FROM clock_timestamp() - due_at)::float8 END AS due_to_sent
+        FROM moved
+    """)
+
+
+@lru_cache
+def late_outcomes(table: Table) -> TextClause:
+    """T14: an outcome whose record the sweep put back meanwhile. Guard: RETRY, swept, the claim's token; no version.
+
+    The arrays are those of `outcomes`; `results` hold only accepted recipients, `status` is SENT when nobody is open
+    then, else RETRY. The count and the due time stay. Never from another status. Answers `id`, `status`.
+    """
+    results = _set_results(table, "r.recipient_results || coalesce(o.results, '{}')")
+    return text(f"""
+        WITH o AS MATERIALIZED ({_OUTCOMES}),
+        mine AS MATERIALIZED (
+            SELECT r.id FROM {table.name} r JOIN o ON r.id = o.id AND r.claim_token = o.token
+            WHERE r.status = 'RETRY' AND r.swept_at IS NOT NULL ORDER BY r.id FOR UPDATE OF r),
+        moved AS (
+            UPDATE {table.name} r SET status = o.status, version = r.version + 1, swept_at = NULL, updated_at = now(),
+                error_code = CASE WHEN o.status = 'SENT' THEN o.error_code ELSE r.error_code END,
+                error_message = CASE WHEN o.status = 'SENT' THEN o.error_message ELSE r.error_message END,
+                sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
+                {results}
+            FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
+            RETURNING r.id, r.tenant_id, r.status, r.trace_id),
+        logged AS ({_log_from_outcomes("moved")})
+        SELECT id, status FROM moved
+    """)
+
+
+@lru_cache
+def releases(table: Table) -> TextClause:
+    """T10, T11: SENDING -> RETRY unsent, count unchanged, due after `delays` seconds. Guard: mine.
+
+    Parameters: arrays `ids`, `versions`, `tokens`, `delays`, `codes`, `messages`. Answers `id`.
+    """
+    return text(f"""
+        WITH o AS MATERIALIZED (
+            SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[]),
+                CAST(:delays AS float8[]), CAST(:codes AS text[]), CAST(:messages AS text[]))
+            AS o(id, version, token, delay, code, message)),
+        mine AS MATERIALIZED (
+            SELECT r.id FROM {table.name} r
+            JOIN o ON r.id = o.id AND r.version = o.version AND r.claim_token = o.token
+            WHERE r.status = 'SENDING' ORDER BY r.id FOR UPDATE OF r)
+        UPDATE {table.name} r SET status = 'RETRY', version = r.version + 1, claimed_at = NULL, updated_at = now(),
+            next_attempt_at = now() + o.delay * interval '1 second', error_code = o.code, error_message = o.message
+        FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
+        RETURNING r.id
+    """)
+
+
+@lru_cache
+def recorded(table: Table) -> TextClause:
+    """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `version`."""
+    return text(f"""
+        SELECT r.id FROM {table.name} r
+        JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[])) AS o(id, version, token)
+            ON r.id = o.id AND r.version = o.version + 1 AND r.claim_token = o.token
+        WHERE r.status <> 'SENDING' AND r.swept_at IS NULL
+    """)
+
+
+@lru_cache
+def sweep(table: Table) -> TextClause:
+    """T12, T13: claims older than `stale` seconds are taken back, oldest first; locked rows are somebody's outcome.
+
+    RETRY after a cool-down that doubles with the count and is spread upwards by up to a half; at the end of the budget
+    DEAD_LETTER, or SENT when a recipient is recorded as accepted (C8). Writes the log row of the attempt that vanished.
+    Parameters: `stale`, `limit`, `max_retries`, `cooldown`, `max_cooldown`, `channel`, `provider`, `queue`.
+    Answers `id, tenant_id, status`.
+    """
+    message = f"taken back from a worker that vanished ({MarkerCode.ZOMBIE_RECOVERED})"
+    return text(f"""
+        WITH stuck AS MATERIALIZED (
+            SELECT r.id, r.retry_count, r.claimed_at FROM {table.name} r
+            WHERE r.status = 'SENDING' AND r.claimed_at < now() - :stale * interval '1 second'
+            ORDER BY r.claimed_at LIMIT :limit FOR UPDATE SKIP LOCKED),
+        moved AS (
+            UPDATE {table.name} r SET version = r.version + 1, swept_at = now(), updated_at = now(), uncertain = true,
+                claimed_at = NULL, retry_count = r.retry_count + (r.retry_count < :max_retries)::int,
+                status = CASE WHEN r.retry_count < :max_retries THEN 'RETRY'
+                    WHEN {_accepted(table, "r")} THEN 'SENT' ELSE 'DEAD_LETTER' END,
+                sent_at = CASE WHEN r.retry_count >= :max_retries AND {_accepted(table, "r")} THEN now() ELSE r.sent_at END,
+                next_attempt_at = now() + least(:cooldown * power(2, least(r.retry_count, 30)), :max_cooldown)
+                    * (1 + random() / 2) * interval '1 second',
+                error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'
+            WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
+            RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id),
+        o AS (SELECT id, retry_count + 1 AS attempt_no, claimed_at FROM stuck),
+        logged AS (
+            INSERT INTO send_attempt ({_LOG_COLUMNS})
+            SELECT m.tenant_id, :channel, m.id, o.attempt_no, o.claimed_at, now(), 'SWEPT', 'UNKNOWN', m.error_code,
+                m.error_message, :provider, NULL, NULL, m.trace_id
+            FROM moved m JOIN o USING (id) {_LOG_CONFLICT}),
+        buried AS ({_dead_letters("moved", category="'UNKNOWN'")})
+        SELECT id, tenant_id, status FROM moved
+    """)
+
+
+@lru_cache
+def requeue(table: Table) -> TextClause:
+    """T15, T16: an operator wants another attempt. Guard: version, not SENT, not SENDING, not cancelled.
+
+    From a final state: due now, count + 1, `results` as given (refused and bounced recipients open again), bounce marks
+    cleared. From a waiting one: due now, count unchanged; a swept record keeps its cool-down.
+    Parameters: arrays `ids`, `versions`, `results` (null leaves them). Answers `id`.
+    """
+    is_final = "r.status IN ('FAILED', 'DEAD_LETTER')"
+    marks = _set_results(table, "coalesce(o.results, r.recipient_results)")
+    if "bounced" in table.c:
+        marks += ", bounced = false, bounce_code = NULL, bounced_recipients = NULL"
+    return text(f"""
+        WITH o AS MATERIALIZED (
+            SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:results AS jsonb[]))
+            AS o(id, version, results)),
+        mine AS MATERIALIZED (
+            SELECT r.id FROM {table.name} r JOIN o ON r.id = o.id AND r.version = o.version
+            WHERE r.status IN ('PENDING', 'RETRY', 'FAILED', 'DEAD_LETTER')
+                AND (r.status <> 'FAILED' OR r.error_code IS DISTINCT FROM '{MarkerCode.CANCELLED}')
+            ORDER BY r.id FOR UPDATE OF r)
+        UPDATE {table.name} r SET status = 'RETRY', version = r.version + 1, updated_at = now(),
+            retry_count = r.retry_count + ({is_final})::int,
+            next_attempt_at = CASE WHEN {is_final} OR r.swept_at IS NULL THEN now() ELSE r.next_attempt_at END,
+            error_code = '{MarkerCode.MANUAL_RETRY}', error_message = NULL
+            {marks}
+        FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
+        RETURNING r.id
+    """)
+
+
+@lru_cache
+def cancel(table: Table) -> TextClause:
+    """T17: PENDING or RETRY -> FAILED, `CANCELLED`. Guard: version. Answers `uncertain`, `accepted`."""
+    return text(f"""
+        UPDATE {table.name} r SET status = 'FAILED', version = r.version + 1, updated_at = now(),
+            error_code = '{MarkerCode.CANCELLED}', error_message = NULL
+        WHERE r.id = :id AND r.version = :version AND r.status IN ('PENDING', 'RETRY')
+        RETURNING r.uncertain, {_accepted(table, "r")} AS accepted
+    """)
+
+
+@lru_cache
+def depth(table: Table) -> TextClause:
+    """Rows in line and rows overdue but not in line yet, each counted up to `cap`, and the oldest overdue's age."""
+    overdue = f"{table.name} WHERE NOT ready AND next_attempt_at <= now()"
+    return text(f"""
+        SELECT (SELECT count(*) FROM (SELECT 1 FROM {table.name} WHERE ready LIMIT :cap) x) AS due,
+            (SELECT count(*) FROM (SELECT 1 FROM {overdue} LIMIT :cap) x) AS overdue,
+            (SELECT extract(epoch FROM now() - min(next_attempt_at))::float8 FROM {overdue}) AS oldest_overdue
+    """)
+
+
+@lru_cache
+def oldest_due(table: Table) -> TextClause:
+    """Seconds for which the oldest row in line has been due, null when none is; a hop over tenants and lanes."""
+    t = table.name
+    return text(f"""
+        WITH RECURSIVE heads AS (
+            (SELECT tenant_id, lane, next_attempt_at FROM {t} WHERE ready
+             ORDER BY tenant_id, lane, next_attempt_at LIMIT 1)
+            UNION ALL
+            SELECT n.tenant_id, n.lane, n.next_attempt_at FROM heads h CROSS JOIN LATERAL (
+                SELECT r.tenant_id, r.lane, r.next_attempt_at FROM {t} r
+                WHERE r.ready AND (r.tenant_id, r.lane) > (h.tenant_id, h.lane)
+                ORDER BY r.tenant_id, r.lane, r.next_attempt_at LIMIT 1) n)
+        SELECT extract(epoch FROM now() - min(next_attempt_at))::float8 FROM heads
+    """)

@@ -1,0 +1,75 @@
+"""The stuck-send sweep: claims of workers that vanished are taken back, counted, and retried after a cool-down.
+
+Never right after a step of a clock (C17): the growth of the database's time and of Redis' since the last run must
+agree, or everything in flight would be taken back at once.
+"""
+
+import json
+
+import redis
+import structlog
+from sqlalchemy import Engine, Table, text
+
+from messaging import metrics
+from messaging.delivery import statements
+from messaging.settings import Settings
+
+log = structlog.get_logger(__name__)
+
+#: Where the two clocks of the last run are kept; a hint.
+CLOCK_KEY = "msg:sweep:clock"
+
+#: Seconds by which the two clocks may drift apart between runs.
+MAX_STEP_SECONDS = 5.0
+
+
+def sweep(
+    engine: Engine, table: Table, client: "redis.Redis", settings: Settings, *, channel: str, provider: str, queue: str
+) -> dict[str, int]:
+    """Take back what is stuck, batch by batch until one is not full; answers retry, dead_letter and sent counts.
+
+    `engine` autocommits. Several at once share the work.
+    """
+    counts = {"retry": 0, "dead_letter": 0, "sent": 0}
+    if not settings.sweeper.enabled or not _clocks_agree(engine, client, settings):
+        return counts
+    parameters = {
+        "stale": settings.sweeper.stale_seconds,
+        "limit": settings.sweeper.batch_limit,
+        "max_retries": settings.retry.max_retries,
+        "cooldown": settings.sweeper.cooldown_seconds,
+        "max_cooldown": max(settings.retry.max_seconds, settings.sweeper.cooldown_seconds),
+        "channel": channel,
+        "provider": provider,
+        "queue": queue,
+    }
+    while True:
+        with engine.connect() as connection:
+            rows = connection.execute(statements.sweep(table), parameters).fetchall()
+        for row in rows:
+            result = row.status.lower()
+            counts[result] += 1
+            metrics.swept(channel, result)
+            log.warning("swept", record_id=row.id, tenant_id=row.tenant_id, status=row.status)
+        if len(rows) < settings.sweeper.batch_limit:
+            break
+    if any(counts.values()):
+        log.info("sweep", channel=channel, **counts)
+    return counts
+
+
+def _clocks_agree(engine: Engine, client: "redis.Redis", settings: Settings) -> bool:
+    with engine.connect() as connection:
+        database = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())::float8")).scalar_one())
+    seconds, micros = client.time()
+    other = seconds + micros / 1e6
+    stored = client.get(CLOCK_KEY)
+    last = json.loads(stored) if stored else None
+    now = {"database": database, "redis": other, "paused_until": last["paused_until"] if last else 0.0}
+    if last is not None:
+        step = (database - last["database"]) - (other - last["redis"])
+        if abs(step) > MAX_STEP_SECONDS:
+            now["paused_until"] = other + settings.sweeper.stale_seconds
+            log.warning("a clock stepped, no sweep for SWEEPER__STALE_SECONDS", step_seconds=round(step, 1))
+    client.set(CLOCK_KEY, json.dumps(now))
+    return other >= now["paused_until"]

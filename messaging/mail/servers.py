@@ -1,0 +1,80 @@
+"""Which server a mail uses, once and for all at its preparation: named, the tenant's default, the platform's default."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from messaging.category import MarkerCode
+from messaging.config_cache import Config, ConfigCache
+from messaging.db.encryption import CredentialUnreadable, decrypt
+from messaging.errors import PreparationError
+from messaging.mail.smtp import Security, SmtpServer
+from messaging.requests import MessageScope
+from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID, is_multi_tenancy
+
+
+def tiers(scope: str, tenant_id: int) -> tuple[int, ...]:
+    """Tenants whose defaults are looked at, in order."""
+    if not is_multi_tenancy():
+        return (SINGLE_TENANT_ID,)
+    if scope == MessageScope.PLATFORM:
+        return (PLATFORM_TENANT_ID,)
+    return (tenant_id, PLATFORM_TENANT_ID)
+
+
+def resolve_server(record: Mapping[str, Any], configs: ConfigCache) -> Config:
+    """The server for an unprepared record. A pinned one that does not resolve is an error, not a fall-through.
+
+    Raises: PreparationError, `CONFIG_NOT_RESOLVABLE`.
+    """
+    looked_at = tiers(record["scope"], record["tenant_id"])
+    pinned = record["server_config_id"]
+    if pinned is not None:
+        config = configs.find(pinned)
+        if config is None or config["tenant_id"] != looked_at[0]:
+            raise PreparationError(
+                MarkerCode.CONFIG_NOT_RESOLVABLE, f"no mail server {pinned} for this tenant and scope"
+            )
+        return config
+    for tenant_id in looked_at:
+        for config in configs.defaults(tenant_id):
+            return config
+    raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, "no default mail server is configured")
+
+
+def find_visible_by_id(record: Mapping[str, Any], configs: ConfigCache) -> Config:
+    """The server a prepared record was given: own or the platform's, disabled or not.
+
+    Raises: PreparationError, `CONFIG_NOT_RESOLVABLE`, when it is gone.
+    """
+    config_id = record["server_config_id"]
+    config = configs.find(config_id)
+    visible = (record["tenant_id"], PLATFORM_TENANT_ID if is_multi_tenancy() else SINGLE_TENANT_ID)
+    if config is None or config["tenant_id"] not in visible:
+        raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, f"mail server {config_id} is gone")
+    return config
+
+
+def smtp_server(config: Config) -> SmtpServer:
+    """A configuration in the transport's terms, its secret decrypted.
+
+    Raises: PreparationError, `CREDENTIAL_UNREADABLE`.
+    """
+    if config["protocol"] == "SMTPS" or config["ssl_enabled"]:
+        security = Security.IMPLICIT_TLS
+    else:
+        security = Security.STARTTLS if config["starttls_enabled"] else Security.PLAIN
+    try:
+        password = None if config["password"] is None else decrypt(config["password"])
+    except CredentialUnreadable as exc:
+        raise PreparationError(
+            MarkerCode.CREDENTIAL_UNREADABLE, f"password of mail server {config['id']}: {exc}"
+        ) from exc
+    return SmtpServer(
+        config_id=config["id"],
+        revision=config["updated_at"],
+        host=config["host"],
+        port=config["port"],
+        security=security,
+        username=config["username"] or None,
+        password=password,
+    )
