@@ -22,14 +22,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from messaging import metrics
 from messaging.delivery.dead_letter import store_poison
+from messaging.delivery.dispatch import PublishFailed
 from messaging.delivery.poison import PoisonMessage, PoisonType
-from messaging.mail.models import MAIL_SEND_RECORD
 from tasks import worker
+from tasks.channels import CHANNELS
 
 logger = logging.getLogger(__name__)
-
-#: Where a message's record is looked up.
-RECORD_TABLES = (MAIL_SEND_RECORD,)
 
 #: The database, Redis or the broker is away: the lease and the sweep bring back what the task had.
 DEPENDENCY_DOWN = (
@@ -39,6 +37,7 @@ DEPENDENCY_DOWN = (
     RedisConnectionError,
     RedisTimeoutError,
     OperationalError,
+    PublishFailed,
 )
 
 
@@ -61,7 +60,7 @@ def archive(message: PoisonMessage) -> None:
         return
     try:
         with process.archive_engine.begin() as connection:
-            dead_letter_id = store_poison(connection, message, record_tables=RECORD_TABLES)
+            dead_letter_id = store_poison(connection, message, record_tables=[c.table for c in CHANNELS.values()])
     except (SQLAlchemyError, ValueError) as exc:
         logger.critical("message could not be processed, nor archived", extra=facts | {"error": type(exc).__name__})
         return
@@ -151,12 +150,8 @@ def on_task_unknown(message: Any, exc: Exception, name: str, **_: Any) -> None:
 def on_task_failure(
     sender: Task[Any, Any], task_id: str, exception: BaseException, args: Any, kwargs: Any, **_: Any
 ) -> None:
-    """Signal: a task raised. Its arguments do not fit, a dependency is down (no poison), or there is a bug."""
+    """Signal: a task raised. Its arguments do not fit, or there is a bug.."""
     if isinstance(exception, DEPENDENCY_DOWN):
-        logger.warning(
-            "task ended, a dependency is down; the lease or the sweep brings back what it had",
-            extra={"task": sender.name, "task_id": task_id, "error": type(exception).__name__},
-        )
         return
     if isinstance(exception, WorkerLostError):
         kind = PoisonType.WORKER_LOST

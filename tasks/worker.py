@@ -1,0 +1,267 @@
+"""What one worker process holds from start to end: checks at the start, the parts its tasks use, its threads, its stop.
+
+Nothing is built at import. A process that cannot work refuses to start with one line that says what to do.
+"""
+
+import logging
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import NoReturn
+
+import redis
+from kombu import Connection as BrokerConnection
+from kombu.exceptions import OperationalError as BrokerError
+from sqlalchemy import Engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+
+from messaging import metrics, tenancy
+from messaging.clock import boot_seconds, utc_now
+from messaging.db import schema
+from messaging.db.encryption import use_keys
+from messaging.db.engine import autocommitting, check_server, create_engine
+from messaging.delivery.hints import WorkerHints, live_workers
+from messaging.delivery.worker import DeliveryWorker
+from messaging.errors import ConfigurationError
+from messaging.settings import Settings, load_settings
+from tasks.channels import CHANNELS
+from tasks.exposition import serve
+from tasks.stranded import StrandedWatch
+
+logger = logging.getLogger(__name__)
+
+#: Written by the heartbeat task: that beat's ticks reach a worker.
+BEAT_ALIVE_KEY = "msg:beat:alive"
+
+#: Seconds between two signs of life, which dispatch counts threads by.
+ALIVE_INTERVAL_SECONDS = 30.0
+
+#: Seconds between two looks for a send that hangs.
+WATCHDOG_INTERVAL_SECONDS = 5.0
+
+#: Seconds for one command to Redis: what hangs on it only gives hints.
+REDIS_TIMEOUT_SECONDS = 5.0
+
+
+class WorkerProcess:
+    """The engine, the clients and the deliveries of this process."""
+
+    def __init__(self, settings: Settings, *, hostname: str, threads: int, queues: Collection[str]) -> None:
+        self.settings = settings
+        self.hostname = hostname
+        self.engine = create_engine(settings, pool_size=threads + 3, application_name=f"messaging {hostname}"[:63])
+        #: Each statement its own transaction.
+        self.autocommit: Engine = autocommitting(self.engine)
+        #: Poison is archived over a connection of its own, whatever state the others are in.
+        self.archive_engine = create_engine(settings, pool_size=1, application_name="messaging poison")
+        self.redis = redis.Redis.from_url(
+            settings.redis_url, socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
+        )
+        self.stopping = threading.Event()
+        self._has_ended = threading.Event()
+        self._threads = threads
+        self._queues = queues
+        self._deliveries: dict[str, DeliveryWorker] = {}
+        self._hints: dict[str, WorkerHints] = {}
+        self._closers: list[Callable[[], None]] = []
+
+    def build_deliveries(self) -> None:
+        """What delivers the channels whose queues this process consumes."""
+        for name, parts in CHANNELS.items():
+            if parts.queue(self.settings) not in self._queues:
+                continue
+            channel, close = parts.build(self.autocommit, self.settings)
+            self._closers.append(close)
+            self._deliveries[name] = DeliveryWorker(
+                self.engine,
+                channel,
+                self.settings,
+                worker_name=self.hostname,
+                clock=utc_now,
+                ticker=boot_seconds,
+                rng=random.Random(),
+            )
+            self._hints[name] = WorkerHints(
+                self.redis, name, worker_name=f"{self.hostname}/{os.getpid()}", threads=self._threads
+            )
+
+    def deliver(self, channel: str, pairs: list[list[int]]) -> dict[str, int]:
+        """Deliver a chunk; see `DeliveryWorker.deliver`."""
+        delivery = self._deliveries.get(channel)
+        if delivery is None:
+            raise ConfigurationError(f"this worker does not consume the queue of {channel}, yet got its task")
+        self._hints[channel].taken(len(pairs))
+        return delivery.deliver(pairs)
+
+    def start_threads(self) -> None:
+        """Everything that runs beside the tasks; daemons, as the process may have to end in the middle."""
+        settings = self.settings
+        watch = StrandedWatch(
+            self.engine,
+            {name: parts.table for name, parts in CHANNELS.items()},
+            warn_seconds=settings.dispatch.stranded_warn_seconds,
+            lease_seconds=settings.dispatch.lease_seconds,
+            find_absent=self.find_absent,
+        )
+        self._start("stranded", lambda: watch.run(self.stopping))
+        if self._deliveries:
+            self._start("registration", self._register)
+            self._start("watchdog", self._watch_sends)
+        port = settings.metrics.port
+        if port is not None:
+            self._start("metrics", lambda: serve(port, self.stopping))
+
+    def find_absent(self, channel: str) -> str | None:
+        """What a channel's records may be waiting for: `broker`, `redis`, `workers`, `beat`; None when all are there."""
+        if not is_broker_there(self.settings.resolved_broker_url):
+            return "broker"
+        try:
+            if not live_workers(self.redis, channel):
+                return "workers"
+            return None if self.redis.exists(BEAT_ALIVE_KEY) else "beat"
+        except redis.RedisError:
+            return "redis"
+
+    def begin_stop(self) -> None:
+        """SIGTERM came: give back what is not begun, let sends under way end, and see to it that the process ends too.
+
+        Called in a signal handler: takes no lock.
+        """
+        if not self.stopping.is_set():
+            self._start("stop", self._stop_in_time)
+
+    def close(self) -> None:
+        """All tasks have ended: write the last outcomes, leave nothing open."""
+        self.stopping.set()
+        for delivery in self._deliveries.values():
+            delivery.stop()
+        self._close_deliveries(self.settings.delivery.commit_timeout_seconds + 1)
+        for hints in self._hints.values():
+            hints.gone()
+        for close in self._closers:
+            close()
+        self.engine.dispose()
+        self.archive_engine.dispose()
+        self.redis.close()
+        self._has_ended.set()
+
+    def _start(self, name: str, body: Callable[[], None]) -> None:
+        threading.Thread(target=body, name=f"messaging-{name}", daemon=True).start()
+
+    def _register(self) -> None:
+        while True:
+            for hints in self._hints.values():
+                hints.alive()
+            if self.stopping.wait(ALIVE_INTERVAL_SECONDS):
+                return
+
+    def _watch_sends(self) -> None:
+        """C16: threads have no time limit, so a call without a time-out would keep one for good."""
+        while not self.stopping.wait(WATCHDOG_INTERVAL_SECONDS):
+            hung = [name for name, delivery in self._deliveries.items() if delivery.is_hung()]
+            if hung:
+                logger.critical(
+                    "a send hangs, the worker ends so that its supervisor restarts it", extra={"channels": hung}
+                )
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+
+    def _stop_in_time(self) -> None:
+        """The process ends within the grace; what hangs until then is left to the sweep."""
+        self.stopping.set()
+        for delivery in self._deliveries.values():
+            delivery.stop()
+        flush_seconds = self.settings.delivery.commit_timeout_seconds + 1
+        if self._has_ended.wait(self.settings.delivery.stop_grace_seconds - flush_seconds):
+            return
+        logger.error("sends did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them")
+        self._close_deliveries(flush_seconds)
+        os._exit(1)
+
+    def _close_deliveries(self, grace_seconds: float) -> None:
+        until = time.monotonic() + grace_seconds
+        for name, delivery in self._deliveries.items():
+            if not delivery.close(max(0.0, until - time.monotonic())):
+                logger.error("outcomes were not written at the end; the sweep repeats them", extra={"channel": name})
+
+
+_process: WorkerProcess | None = None
+
+
+def process() -> WorkerProcess:
+    """This process' parts. Raises: RuntimeError outside a started worker."""
+    if _process is None:
+        raise RuntimeError("no worker has been started in this process")
+    return _process
+
+
+def find_process() -> WorkerProcess | None:
+    """This process' parts; None outside a started worker."""
+    return _process
+
+
+def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProcess:
+    """Check what a worker needs, build its parts and start its threads.
+
+    Raises: SystemExit, with one line, when the database, Redis, the schema or a setting is not as needed.
+    """
+    global _process
+    try:
+        settings = load_settings()
+        directory = settings.metrics.directory
+        metrics.use_directory(Path(directory) if directory else None, database_url=settings.database_url)
+    except ConfigurationError as exc:
+        refuse(str(exc))
+    use_keys(settings.secrets_keys)
+    tenancy.use_multi_tenancy(settings.multi_tenancy)
+    made = WorkerProcess(settings, hostname=hostname, threads=threads, queues=queues)
+    require_dependencies(made)
+    made.build_deliveries()
+    made.start_threads()
+    _process = made
+    return made
+
+
+def require_dependencies(made: WorkerProcess) -> None:
+    """Refuse to start without the database, its schema, Redis or the broker."""
+    settings = made.settings
+    try:
+        check_server(made.engine)
+        schema.require_head(made.engine)
+    except ConfigurationError as exc:
+        refuse(str(exc))
+    except SQLAlchemyError as exc:
+        url = make_url(settings.database_url).render_as_string(hide_password=True)
+        reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()[0]
+        refuse(f"the database does not answer ({reason}); start PostgreSQL or correct MESSAGING_DATABASE_URL, {url}")
+    try:
+        made.redis.ping()
+    except redis.RedisError as exc:
+        refuse(f"Redis does not answer ({exc}); start it or correct MESSAGING_REDIS_URL")
+    if not is_broker_there(settings.resolved_broker_url):
+        refuse("the broker does not answer; start it or correct MESSAGING_BROKER_URL")
+
+
+def is_broker_there(url: str) -> bool:
+    """Whether a connection to the broker can be made now."""
+    connection = BrokerConnection(
+        url,
+        transport_options={"socket_connect_timeout": REDIS_TIMEOUT_SECONDS, "socket_timeout": REDIS_TIMEOUT_SECONDS},
+    )
+    try:
+        connection.ensure_connection(max_retries=1, timeout=REDIS_TIMEOUT_SECONDS)
+    except (BrokerError, OSError):
+        return False
+    finally:
+        connection.release()
+    return True
+
+
+def refuse(reason: str) -> NoReturn:
+    """End the start with one line."""
+    raise SystemExit("messaging: " + "; ".join(reason.splitlines()))
