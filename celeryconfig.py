@@ -86,6 +86,11 @@ broker_transport_options = {
     "socket_timeout": 30,
     "socket_keepalive": True,
     "health_check_interval": 10,
+    # Of a lazy connection, such as a tick uses to look at a queue: by default it tries for ever.
+    "max_retries": 2,
+    "interval_start": 0,
+    "interval_step": 0.2,
+    "interval_max": 0.5,
 }
 # A tick whose publish fails ends, and the rows are due again in seconds: no long retrying here.
 task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}

@@ -16,9 +16,9 @@ logger = logging.getLogger(__name__)
 class OneLineLoader(AppLoader):
     """Reads `celeryconfig`; settings that are missing or contradict each other end the program with one line."""
 
-    def config_from_object(self, obj: Any, silent: bool = False) -> bool:
+    def config_from_object(self, obj: Any, silent: bool = False) -> Any:
         try:
-            return bool(super().config_from_object(obj, silent=silent))
+            return super().config_from_object(obj, silent=silent)  # type: ignore[func-returns-value]
         except ConfigurationError as exc:
             worker.refuse(str(exc))
 
@@ -68,6 +68,4 @@ def on_worker_shutting_down(**_: Any) -> None:
 @signals.worker_shutdown.connect(weak=False)
 def on_worker_shutdown(**_: Any) -> None:
     """The pool has ended."""
-    process = worker.find_process()
-    if process is not None:
-        process.close()
+    worker.end()

@@ -109,7 +109,7 @@ def nudge() -> None:
     try:
         connection = _nudge_connection.get()
         for args, seconds in expires.items():
-            dispatch.apply_async(args=args, expires=seconds, retry=False, connection=connection)
+            app.send_task(dispatch.name, args=args, expires=seconds, retry=False, connection=connection)
     except BaseException:
         _nudge_connection.drop()
         raise

@@ -73,6 +73,8 @@ def archive(message: PoisonMessage) -> None:
 class PoisonConsumer(Consumer):
     """Celery's consumer with every way out of a message it cannot take leading to the archive, then acknowledgement."""
 
+    connection_errors: tuple[type[BaseException], ...]
+
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         handle = super().create_task_handler(*args, **kwargs)
 

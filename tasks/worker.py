@@ -29,7 +29,7 @@ from messaging.delivery.hints import WorkerHints, live_workers
 from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
 from messaging.settings import Settings, load_settings
-from tasks.channels import CHANNELS
+from tasks.channels import CHANNELS, BuiltChannel
 from tasks.exposition import serve
 from tasks.stranded import StrandedWatch
 
@@ -45,7 +45,7 @@ ALIVE_INTERVAL_SECONDS = 30.0
 WATCHDOG_INTERVAL_SECONDS = 5.0
 
 #: Seconds for one command to Redis: what hangs on it only gives hints.
-REDIS_TIMEOUT_SECONDS = 5.0
+REDIS_TIMEOUT_SECONDS = 5
 
 
 class WorkerProcess:
@@ -68,18 +68,21 @@ class WorkerProcess:
         self._queues = queues
         self._deliveries: dict[str, DeliveryWorker] = {}
         self._hints: dict[str, WorkerHints] = {}
-        self._closers: list[Callable[[], None]] = []
+        self._channels: list[BuiltChannel] = []
+        self._stop_asked = threading.Event()
+        #: Monotonic seconds at which the process must have ended; set by a stop.
+        self._end_by: float | None = None
 
     def build_deliveries(self) -> None:
         """What delivers the channels whose queues this process consumes."""
         for name, parts in CHANNELS.items():
             if parts.queue(self.settings) not in self._queues:
                 continue
-            channel, close = parts.build(self.autocommit, self.settings)
-            self._closers.append(close)
+            built = parts.build(self.autocommit, self.settings)
+            self._channels.append(built)
             self._deliveries[name] = DeliveryWorker(
                 self.engine,
-                channel,
+                built.channel,
                 self.settings,
                 worker_name=self.hostname,
                 clock=utc_now,
@@ -108,6 +111,7 @@ class WorkerProcess:
             lease_seconds=settings.dispatch.lease_seconds,
             find_absent=self.find_absent,
         )
+        self._start("stop", self._stop_in_time)
         self._start("stranded", lambda: watch.run(self.stopping))
         if self._deliveries:
             self._start("registration", self._register)
@@ -117,7 +121,7 @@ class WorkerProcess:
             self._start("metrics", lambda: serve(port, self.stopping))
 
     def find_absent(self, channel: str) -> str | None:
-        """What a channel's records may be waiting for: `broker`, `redis`, `workers`, `beat`; None when all are there."""
+        """What a channel's records may wait for: `broker`, `redis`, `workers` or `beat`; None when all are there."""
         if not is_broker_there(self.settings.resolved_broker_url):
             return "broker"
         try:
@@ -130,25 +134,26 @@ class WorkerProcess:
     def begin_stop(self) -> None:
         """SIGTERM came: give back what is not begun, let sends under way end, and see to it that the process ends too.
 
-        Called in a signal handler: takes no lock.
+        Called in a signal handler, which may have interrupted anything: a thread that waits for it does the work.
         """
-        if not self.stopping.is_set():
-            self._start("stop", self._stop_in_time)
+        self._stop_asked.set()
 
     def close(self) -> None:
         """All tasks have ended: write the last outcomes, leave nothing open."""
         self.stopping.set()
-        for delivery in self._deliveries.values():
-            delivery.stop()
-        self._close_deliveries(self.settings.delivery.commit_timeout_seconds + 1)
+        flush_seconds = self.settings.delivery.commit_timeout_seconds + 1
+        if self._end_by is not None:
+            flush_seconds = max(flush_seconds, self._end_by - time.monotonic())
+        self._close_deliveries(flush_seconds)
         for hints in self._hints.values():
             hints.gone()
-        for close in self._closers:
-            close()
+        for built in self._channels:
+            built.close_all()
         self.engine.dispose()
         self.archive_engine.dispose()
         self.redis.close()
         self._has_ended.set()
+        self._stop_asked.set()
 
     def _start(self, name: str, body: Callable[[], None]) -> None:
         threading.Thread(target=body, name=f"messaging-{name}", daemon=True).start()
@@ -163,21 +168,28 @@ class WorkerProcess:
     def _watch_sends(self) -> None:
         """C16: threads have no time limit, so a call without a time-out would keep one for good."""
         while not self.stopping.wait(WATCHDOG_INTERVAL_SECONDS):
+            for built in self._channels:
+                built.close_idle()
             hung = [name for name, delivery in self._deliveries.items() if delivery.is_hung()]
             if hung:
-                logger.critical(
-                    "a send hangs, the worker ends so that its supervisor restarts it", extra={"channels": hung}
-                )
+                logger.critical("a send hangs; the worker ends, to be started anew", extra={"channels": hung})
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 
     def _stop_in_time(self) -> None:
         """The process ends within the grace; what hangs until then is left to the sweep."""
+        self._stop_asked.wait()
+        if self._has_ended.is_set():
+            return
+        grace_seconds = self.settings.delivery.stop_grace_seconds
+        self._end_by = time.monotonic() + grace_seconds
         self.stopping.set()
         for delivery in self._deliveries.values():
             delivery.stop()
+        for hints in self._hints.values():
+            hints.gone()
         flush_seconds = self.settings.delivery.commit_timeout_seconds + 1
-        if self._has_ended.wait(self.settings.delivery.stop_grace_seconds - flush_seconds):
+        if self._has_ended.wait(grace_seconds - flush_seconds):
             return
         logger.error("sends did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them")
         self._close_deliveries(flush_seconds)
@@ -203,6 +215,14 @@ def process() -> WorkerProcess:
 def find_process() -> WorkerProcess | None:
     """This process' parts; None outside a started worker."""
     return _process
+
+
+def end() -> None:
+    """All tasks of this process have ended; see `WorkerProcess.close`."""
+    global _process
+    ended, _process = _process, None
+    if ended is not None:
+        ended.close()
 
 
 def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProcess:
