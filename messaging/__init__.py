@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from messaging.api import (
-        Cancelled,
         MailStatus,
         cancel,
         configure,
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
         send_mail_batch,
         status,
     )
-    from messaging.delivery.cancel import CancelAnswer
+    from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.status import SendStatus
     from messaging.errors import (
         ConfigurationError,
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
 
 _HOME = {
     "messaging.api": (
-        *("Cancelled", "MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
+        *("MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
         *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
     ),
-    "messaging.delivery.cancel": ("CancelAnswer",),
+    "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
         *("ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),

@@ -191,7 +191,8 @@ def status(record_id: int, *, session: Session | None = None) -> MailStatus:
     t = MAIL_SEND_RECORD
     names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
     statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
-    owner = owning_tenant() if environment() else None
+    environment()
+    owner = owning_tenant()
     if owner is not None:
         statement = statement.where(t.c.tenant_id == owner)
     with _session(session) as s:

@@ -100,7 +100,8 @@ class RetrySettings(_Area):
     def _base_within_max(self) -> Self:
         if self.base_seconds > self.max_seconds:
             raise ValueError(
-                f"RETRY__BASE_SECONDS is {self.base_seconds:g}; allowed: at most RETRY__MAX_SECONDS, {self.max_seconds:g}"
+                f"RETRY__BASE_SECONDS is {self.base_seconds:g};"
+                f" allowed: at most RETRY__MAX_SECONDS, {self.max_seconds:g}"
             )
         return self
 
@@ -153,7 +154,8 @@ class MailSettings(_Area):
         if is_literal:
             ip_address(value[1:-1].removeprefix("IPv6:"))
         elif value and not all(
-            label.replace("-", "a").isalnum() and label.isascii() and not label.startswith("-") for label in value.split(".")
+            label.replace("-", "a").isalnum() and label.isascii() and not label.startswith("-")
+            for label in value.split(".")
         ):
             raise ValueError(f"is {value!r}; allowed: a domain name or an address literal such as [192.0.2.1]")
         return value
@@ -290,7 +292,8 @@ class Settings(BaseSettings):
                 Fernet(key)
             except ValueError as exc:
                 raise ValueError(
-                    f"key {position} is not a Fernet key; allowed: 32 bytes in URL-safe base64, as Fernet.generate_key() makes"
+                    f"key {position} is not a Fernet key;"
+                    " allowed: 32 bytes in URL-safe base64, as Fernet.generate_key() makes"
                 ) from exc
         return value
 
@@ -342,12 +345,13 @@ def _inequalities(s: Settings) -> list[tuple[bool, str]]:
         ),
         (
             send <= d.send_max_seconds,
-            f"I3: MAIL__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS is {send:g};"
-            f" allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
+            "I3: MAIL__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS"
+            f" is {send:g}; allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
         ),
         (
             sw.cooldown_seconds >= reconnected,
-            f"I4: SWEEPER__COOLDOWN_SECONDS is {sw.cooldown_seconds:g}; allowed: at least DATABASE__CONNECT_TIMEOUT_SECONDS"
+            f"I4: SWEEPER__COOLDOWN_SECONDS is {sw.cooldown_seconds:g};"
+            " allowed: at least DATABASE__CONNECT_TIMEOUT_SECONDS"
             f" + 2 x the commit retry + DELIVERY__COMMIT_TIMEOUT_SECONDS, {reconnected:g}",
         ),
         (

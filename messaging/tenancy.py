@@ -1,4 +1,4 @@
-"""Who is acting: the current tenant, and what is read or written on its behalf. A context variable, restored on exit."""
+"""Who is acting: the current tenant, on whose behalf rows are read and written. Restored on exit."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Credentials at rest: a column type that encrypts with the first key and decrypts with any (Fernet: AES-128-CBC, HMAC).
+"""Credentials at rest: a column type that encrypts with the first key and decrypts with any (Fernet).
 
 The keys are handed in once per process by `use_keys`; a value stays a ciphertext until it is read through the ORM or
 `decrypt`.

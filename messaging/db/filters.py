@@ -51,7 +51,7 @@ def _confine(state: ORMExecuteState) -> None:
             raise TenantMismatch("bulk ORM inserts of tenant rows are not stamped; add objects to the session instead")
         return
     if owner is not None:
-        state.statement = state.statement.options(  # type: ignore[attr-defined]
+        state.statement = state.statement.options(
             with_loader_criteria(TenantOwned, lambda cls: cls.tenant_id == owner, include_aliases=True)
         )
 

@@ -1,1 +1,1 @@
-"""One engine for all channels: dispatch, claim, attempt, outcome, sweep, requeue, cancel. Knows no SMTP and no provider."""
+"""One engine for all channels, from dispatch to outcome, sweep and requeue. Knows no SMTP and no provider."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Row, Table, select
 
 from messaging import metrics
 from messaging.category import MarkerCode
@@ -55,7 +56,7 @@ def cancel(connection: Connection, table: Table, record_id: int, *, channel: str
         metrics.lost_updates(channel, "cancel")
 
 
-def _read(connection: Connection, table: Table, record_id: int, channel: str):  # type: ignore[no-untyped-def]
+def _read(connection: Connection, table: Table, record_id: int, channel: str) -> Row[Any]:
     statement = select(table).where(table.c.id == record_id)
     owner = owning_tenant()
     if owner is not None:
@@ -66,7 +67,7 @@ def _read(connection: Connection, table: Table, record_id: int, channel: str):  
     return row
 
 
-def _answer_for(row, status: SendStatus) -> CancelAnswer:  # type: ignore[no-untyped-def]
+def _answer_for(row: Row[Any], status: SendStatus) -> CancelAnswer:
     if status is SendStatus.SENT:
         return CancelAnswer.TOO_LATE
     if status is SendStatus.SENDING:

@@ -69,7 +69,7 @@ class Channel(Protocol):
         """Columns that `prepare` fills, `prepared_at` among them."""
 
     def load(self, claims: Sequence[Claim]) -> None:
-        """Read what these records' preparation and sending will need, one query a chunk. Raises what the driver raises."""
+        """Read what preparing and sending these records will need, one query a chunk. Raises what the driver raises."""
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
         """First attempt only: values for `prepared_columns`; None leaves a column as it is. No I/O.

@@ -1,8 +1,9 @@
-"""Pending or Retry -> Sending by version, a chunk in one statement; and reading again what a lost reply left unclear."""
+"""Pending or Retry -> Sending by version, a chunk in one statement; a lost reply is read again by its token."""
 
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Engine, Row
 from sqlalchemy.exc import DBAPIError
@@ -36,7 +37,8 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
     """
     token = secrets.randbits(63)
     claimed_at = ticker()  # before the statement is sent: a claim is never younger than this says
-    parameters = {"ids": [i for i, _ in pairs], "versions": [v for _, v in pairs], "token": token}
+    ids = [record_id for record_id, _ in pairs]
+    parameters: dict[str, Any] = {"ids": ids, "versions": [version for _, version in pairs], "token": token}
     try:
         with engine.connect() as connection:
             rows: Sequence[Row[tuple[object, ...]]] = connection.execute(
@@ -46,9 +48,7 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
         if not exc.connection_invalidated:
             raise
         with engine.connect() as connection:
-            rows = connection.execute(
-                statements.claimed_by(channel.table), {"ids": parameters["ids"], "token": token}
-            ).fetchall()
+            rows = connection.execute(statements.claimed_by(channel.table), {"ids": ids, "token": token}).fetchall()
             if not rows:
                 claimed_at = ticker()
                 parameters["token"] = secrets.randbits(63)
@@ -70,6 +70,6 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
             )
         else:
             expired.append(SendStatus(content["status"]))
-    position = {record_id: n for n, record_id in enumerate(parameters["ids"])}
+    position = {record_id: n for n, record_id in enumerate(ids)}
     claims.sort(key=lambda c: position[c.record_id])
     return ClaimedChunk(claims, expired)

@@ -119,7 +119,7 @@ def queue_target(load: Load, settings: DispatchSettings) -> int:
 
 
 def chunk_size(due: int, threads: int, target: int, chunk_max: int) -> int:
-    """Records in one task: one while few are due; in a backlog about half of what a thread works off in the queue's time.
+    """Records in one task: one while few are due; in a backlog half of what a thread works off in the queue's time.
 
     Never so large that a thread goes without while another has several.
     """

@@ -6,8 +6,9 @@ and one of its workers, `msg:workers:{channel}`.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 import structlog
@@ -43,7 +44,7 @@ class DispatchHints:
 
     def __init__(
         self,
-        client: "redis.Redis",
+        client: redis.Redis,
         channel: str,
         *,
         chunk_max: int,
@@ -95,12 +96,12 @@ class DispatchHints:
             self._client.hset(self._key, "published", taken_now)
         return Load(queued, self._threads(workers), self._rate(taken_now, samples))
 
-    def _threads(self, workers: dict[bytes, bytes]) -> int:
+    def _threads(self, workers: Mapping[Any, Any]) -> int:
         now = self._wall()
         live = [json.loads(value) for value in workers.values()]
         return sum(w["threads"] for w in live if now - w["at"] < WORKER_TTL_SECONDS) or ASSUMED_THREADS
 
-    def _rate(self, taken: int, stored: bytes | None) -> float:
+    def _rate(self, taken: int, stored: Any) -> float:
         """Records per second: the better of the last second and the last ten, so that a burst is seen at once."""
         now = self._wall()
         samples = [s for s in (json.loads(stored) if stored else []) if 0 <= now - s[0] <= RATE_WINDOW_SECONDS]
@@ -113,7 +114,7 @@ class DispatchHints:
 class WorkerHints:
     """What a worker process tells of itself; each call swallows the loss of Redis, which costs precision only."""
 
-    def __init__(self, client: "redis.Redis", channel: str, *, worker_name: str, threads: int) -> None:
+    def __init__(self, client: redis.Redis, channel: str, *, worker_name: str, threads: int) -> None:
         self._client = client
         self._key = f"msg:dispatch:{channel}"
         self._workers_key = f"msg:workers:{channel}"
@@ -148,7 +149,7 @@ class WorkerHints:
         return json.dumps({"threads": self._threads, "at": time.time()})
 
 
-def live_workers(client: "redis.Redis", channel: str) -> dict[str, int]:
+def live_workers(client: redis.Redis, channel: str) -> dict[str, int]:
     """Workers of a channel that were heard of lately, with their threads; forgets the others."""
     key = f"msg:workers:{channel}"
     now = time.time()
@@ -156,7 +157,11 @@ def live_workers(client: "redis.Redis", channel: str) -> dict[str, int]:
     for name, value in client.hgetall(key).items():
         worker = json.loads(value)
         if now - worker["at"] < WORKER_TTL_SECONDS:
-            live[name.decode()] = int(worker["threads"])
+            live[_text(name)] = int(worker["threads"])
         else:
             client.hdel(key, name)
     return live
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode()

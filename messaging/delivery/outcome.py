@@ -175,14 +175,17 @@ def _by_category(
         case Retry(delay_seconds=delay):
             return replace(outcome, retry_count=claim.retry_count + 1, delay_seconds=delay)
         case Fail():
-            ended = replace(outcome, status=SendStatus.FAILED, log_outcome=AttemptOutcome.FAILED)
+            return _ended(outcome, SendStatus.FAILED, AttemptOutcome.FAILED, results)
         case DeadLetter():
-            ended = replace(outcome, status=SendStatus.DEAD_LETTER, log_outcome=AttemptOutcome.DEAD_LETTER)
+            return _ended(outcome, SendStatus.DEAD_LETTER, AttemptOutcome.DEAD_LETTER, results)
         case _ as unreachable:
             assert_never(unreachable)
+
+
+def _ended(outcome: Outcome, status: SendStatus, log_outcome: str, results: Mapping[str, Mapping[str, Any]]) -> Outcome:
     if has_accepted(results):
-        return replace(ended, status=SendStatus.SENT, log_outcome=AttemptOutcome.PARTIAL)
-    return ended
+        return replace(outcome, status=SendStatus.SENT, log_outcome=AttemptOutcome.PARTIAL)
+    return replace(outcome, status=status, log_outcome=log_outcome)
 
 
 def _storable(text: str | None, limit: int) -> str | None:

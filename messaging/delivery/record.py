@@ -90,7 +90,7 @@ class SendRecordColumns(TenantOwned, Audited):
     trace_id: Mapped[str | None] = mapped_column(String(32))
 
     @declared_attr
-    def ready(cls) -> Mapped[bool | None]:
+    def ready(cls) -> Mapped[bool | None]:  # noqa: N805 - a declared_attr is given the class
         """Was due when it was last written: true in line, false waits for its time, null not open.
 
         Generated, so that no statement can forget it: a lease or a back-off takes a row out of the line, and a row

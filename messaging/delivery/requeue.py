@@ -51,7 +51,7 @@ def _read(connection: Connection, table: Table, record_ids: Sequence[int]) -> li
     owner = owning_tenant()
     if owner is not None:
         statement = statement.where(table.c.tenant_id == owner)
-    return [row._mapping for row in connection.execute(statement)]
+    return [dict(row._mapping) for row in connection.execute(statement)]
 
 
 def _refusal(row: Mapping[str, Any], recipients: Recipients) -> str | None:

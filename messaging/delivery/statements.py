@@ -1,4 +1,4 @@
-"""All SQL of the hot path, as functions of the channel's table, each named for its move and guard (protocol, section 2).
+"""All SQL of the hot path, as functions of the channel's table, each named for its move (protocol, section 2).
 
 Every statement is whole: it locks in id order, guards by `id` and `version` (and `claim_token` where a claim is
 concerned), writes `version + 1`, and answers what moved. Zero rows is an answer. Several records travel as arrays, so
@@ -64,7 +64,8 @@ def lease(table: Table) -> TextClause:
             (SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id >= :after {hop})
             UNION ALL
             SELECT n.tenant_id FROM above a CROSS JOIN LATERAL (
-                SELECT r.tenant_id FROM {t} r WHERE r.ready AND r.tenant_id < a.tenant_id AND r.tenant_id >= :after {hop}) n),
+                SELECT r.tenant_id FROM {t} r
+                WHERE r.ready AND r.tenant_id < a.tenant_id AND r.tenant_id >= :after {hop}) n),
         line AS MATERIALIZED (
             SELECT tenant_id, row_number() OVER () AS pos, count(*) OVER () AS tenants
             FROM (SELECT tenant_id FROM below UNION ALL SELECT tenant_id FROM above LIMIT :n) found),
@@ -96,7 +97,7 @@ def lease(table: Table) -> TextClause:
 
 @lru_cache
 def unlease(table: Table) -> TextClause:
-    """C18: rows that were leased and whose message could not be published are due again in 5 s. Guard: open, version."""
+    """C18: leased rows whose message could not be published are due again in 5 s. Guard: open, version."""
     return text(f"""
         UPDATE {table.name} r SET next_attempt_at = now() + {UNPUBLISHED_DUE_SECONDS} * interval '1 second',
             version = r.version + 1, updated_at = now()
@@ -262,7 +263,8 @@ def outcomes(table: Table) -> TextClause:
                 greatest(r.created_at, r.send_at) AS due_at),
         logged AS ({_log_from_outcomes("moved")}),
         buried AS ({_dead_letters("moved", category="o.category")})
-        SELECT id, CASE WHEN status = 'SENT' THEN extract(epoch FROM clock_timestamp() - due_at)::float8 END AS due_to_sent
+        SELECT id,
+            CASE WHEN status = 'SENT' THEN extract(epoch FROM clock_timestamp() - due_at)::float8 END AS due_to_sent
         FROM moved
     """)
 
@@ -320,7 +322,8 @@ def recorded(table: Table) -> TextClause:
     """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `version`."""
     return text(f"""
         SELECT r.id FROM {table.name} r
-        JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[])) AS o(id, version, token)
+        JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[]))
+            AS o(id, version, token)
             ON r.id = o.id AND r.version = o.version + 1 AND r.claim_token = o.token
         WHERE r.status <> 'SENDING' AND r.swept_at IS NULL
     """)
@@ -346,7 +349,8 @@ def sweep(table: Table) -> TextClause:
                 claimed_at = NULL, retry_count = r.retry_count + (r.retry_count < :max_retries)::int,
                 status = CASE WHEN r.retry_count < :max_retries THEN 'RETRY'
                     WHEN {_accepted(table, "r")} THEN 'SENT' ELSE 'DEAD_LETTER' END,
-                sent_at = CASE WHEN r.retry_count >= :max_retries AND {_accepted(table, "r")} THEN now() ELSE r.sent_at END,
+                sent_at = CASE WHEN r.retry_count >= :max_retries AND {_accepted(table, "r")} THEN now()
+                    ELSE r.sent_at END,
                 next_attempt_at = now() + least(:cooldown * power(2, least(r.retry_count, 30)), :max_cooldown)
                     * (1 + random() / 2) * interval '1 second',
                 error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'

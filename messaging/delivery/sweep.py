@@ -24,7 +24,7 @@ MAX_STEP_SECONDS = 5.0
 
 
 def sweep(
-    engine: Engine, table: Table, client: "redis.Redis", settings: Settings, *, channel: str, provider: str, queue: str
+    engine: Engine, table: Table, client: redis.Redis, settings: Settings, *, channel: str, provider: str, queue: str
 ) -> dict[str, int]:
     """Take back what is stuck, batch by batch until one is not full; answers retry, dead_letter and sent counts.
 
@@ -58,7 +58,7 @@ def sweep(
     return counts
 
 
-def _clocks_agree(engine: Engine, client: "redis.Redis", settings: Settings) -> bool:
+def _clocks_agree(engine: Engine, client: redis.Redis, settings: Settings) -> bool:
     with engine.connect() as connection:
         database = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())::float8")).scalar_one())
     seconds, micros = client.time()

@@ -46,7 +46,8 @@ class MailChannel:
 
     def load(self, claims: Sequence[Claim]) -> None:
         """Read the servers these records name or default to."""
-        ids, tenants = set(), set()
+        ids: set[int] = set()
+        tenants: set[int] = set()
         for claim in claims:
             if claim.content["server_config_id"] is not None:
                 ids.add(claim.content["server_config_id"])

@@ -1,4 +1,4 @@
-"""Bounced and read, told by inbound mail: T18 and the read receipt. By version; a record that is not SENT stays as it is."""
+"""Bounced and read, told by inbound mail: T18 and the read receipt. A record that is not SENT stays as it is."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def mark_bounced(connection: Connection, record_id: int, *, code: str, recipient
     row = connection.execute(statement).one_or_none()
     if row is None:
         return False
-    known = envelope_recipients(row._mapping)
+    known = envelope_recipients(dict(row._mapping))
     bounced = [r for r in known if not recipients or r in recipients] or known
     results = dict(row.recipient_results)
     for address in bounced:
@@ -57,7 +57,7 @@ def mark_bounced(connection: Connection, record_id: int, *, code: str, recipient
 
 
 def mark_read_receipt(connection: Connection, record_id: int) -> bool:
-    """Note that a recipient's program said it was displayed (RFC 8098); the status stays. Runs in the caller's transaction.
+    """Note that a recipient's program displayed it (RFC 8098); the status stays. Runs in the caller's transaction.
 
     Answers whether it took effect; the first receipt's time stands.
     """

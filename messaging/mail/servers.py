@@ -1,4 +1,4 @@
-"""Which server a mail uses, once and for all at its preparation: named, the tenant's default, the platform's default."""
+"""Which server a mail uses, settled at its preparation: the named one, the tenant's default, the platform's."""
 
 from collections.abc import Mapping
 from typing import Any
