@@ -18,7 +18,7 @@ class OneLineLoader(AppLoader):
 
     def config_from_object(self, obj: Any, silent: bool = False) -> Any:
         try:
-            return super().config_from_object(obj, silent=silent)  # type: ignore[func-returns-value]
+            return super().config_from_object(obj, silent=silent)
         except ConfigurationError as exc:
             worker.refuse(str(exc))
 
