@@ -129,26 +129,31 @@ def oldest_transaction(seconds: float) -> None:
     _metrics().oldest_transaction_seconds.set(seconds)
 
 
-def use_directory(directory: Path | None, *, database_url: str) -> Path:
+def use_directory(directory: str, *, database_url: str, owns_process: bool = False) -> Path:
     """Share metrics with the other processes of this host; an entry point calls it before the first count.
 
-    Without a `directory` a temporary one is used that all processes of this user with the same database share. Where
-    the host program has imported prometheus_client before, its choice stands and metrics stay in the process.
+    An empty `directory` is a temporary one that all processes of this user with the same database share. Where the
+    program has imported prometheus_client before, its choice stands and metrics stay in the process, unless the
+    process is ours: Celery's command line imports it with Flower, before any setting is read.
 
     Raises:
         ConfigurationError: The directory cannot be made or is another user's.
     """
-    path = directory or Path(os.environ.get(DIRECTORY_VARIABLE) or _default_directory(database_url))
+    path = Path(directory or os.environ.get(DIRECTORY_VARIABLE) or _default_directory(database_url))
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat(follow_symlinks=directory is not None)
+        found = path.stat(follow_symlinks=bool(directory))
     except OSError as exc:
         raise ConfigurationError(f"METRICS__DIRECTORY: {path} cannot be used: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode) or not os.access(path, os.W_OK | os.X_OK):
         raise ConfigurationError(f"METRICS__DIRECTORY: {path} is not a directory this user can write to")
-    if directory is None and found.st_uid != os.geteuid():
+    if not directory and found.st_uid != os.geteuid():
         raise ConfigurationError(f"METRICS__DIRECTORY: {path} belongs to another user; name a directory of your own")
     os.environ[DIRECTORY_VARIABLE] = str(path)
+    if owns_process:
+        from prometheus_client import values
+
+        values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
     return path
 
 

@@ -1,12 +1,19 @@
 """Beat's heartbeat: says that beat's ticks reach a worker, and measures the gauges."""
 
+import logging
 import time
+from typing import Any
+
+from celery import signals
+from kombu.exceptions import OperationalError
 
 from messaging import metrics
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from tasks import worker
 from tasks.app import app
 from tasks.channels import CHANNELS
+
+logger = logging.getLogger(__name__)
 
 #: Seconds after which a beat that was not heard of counts as away.
 ALIVE_TTL_SECONDS = 120
@@ -15,6 +22,15 @@ ALIVE_TTL_SECONDS = 120
 OLDEST_DUE_INTERVAL_SECONDS = 50.0
 
 _measured_at: dict[str, float] = {}
+
+
+@signals.beat_init.connect(weak=False)
+def on_beat_init(**_: Any) -> None:
+    """A beat that starts is heard of at once, not after its first interval."""
+    try:
+        heartbeat.apply_async(expires=ALIVE_TTL_SECONDS, retry=False)
+    except OperationalError as exc:
+        logger.warning("beat starts while the broker is away", extra={"error": str(exc)})
 
 
 @app.task(name="messaging.heartbeat")

@@ -26,6 +26,10 @@ _ROW_CONTENT = re.compile(
 _PER_TASK = ("celery.worker.strategy", "celery.app.trace")
 
 
+#: What beat says at each tick.
+_SENDING = "Scheduler: Sending due task"
+
+
 def configure(level: int | str | None, logfile: str | None = None) -> None:
     """Send the process' logs to standard error, or to `logfile`, as JSON; replaces what was configured before."""
     handler: logging.Handler = logging.FileHandler(logfile) if logfile else logging.StreamHandler(sys.stderr)
@@ -37,6 +41,8 @@ def configure(level: int | str | None, logfile: str | None = None) -> None:
     root.setLevel(level or logging.INFO)
     for name in _PER_TASK:
         logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.WARNING)
+    if root.level > logging.DEBUG:
+        logging.getLogger("celery.beat").addFilter(_is_no_tick)
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -59,6 +65,10 @@ def formatter() -> logging.Formatter:
         ],
         foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_shared()],
     )
+
+
+def _is_no_tick(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_SENDING)
 
 
 def _shared() -> list[Processor]:

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import NoReturn
 
 import redis
@@ -233,8 +232,7 @@ def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProc
     global _process
     try:
         settings = load_settings()
-        directory = settings.metrics.directory
-        metrics.use_directory(Path(directory) if directory else None, database_url=settings.database_url)
+        metrics.use_directory(settings.metrics.directory, database_url=settings.database_url, owns_process=True)
     except ConfigurationError as exc:
         refuse(str(exc))
     use_keys(settings.secrets_keys)
