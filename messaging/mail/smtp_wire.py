@@ -1,0 +1,173 @@
+"""The octets of an SMTP connection: messages and commands written, replies read within bounds; not what they mean.
+
+A server may send anything: lines and replies are bounded in length, in number and in time (RFC 5321, section 4.5.3).
+"""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+from messaging.clock import Ticker
+
+#: Octets of one reply line. RFC 5321 allows 512, servers write more.
+MAX_REPLY_LINE_BYTES = 8192
+#: Lines of one reply: EHLO takes some twenty.
+MAX_REPLY_LINES = 500
+
+_READ_BYTES = 16384
+
+#: A reply as it was read: code, and the text of its lines separated by LF.
+RawReply = tuple[int, bytes]
+
+#: Told of each line: `C` or `S` for who said it, and the octets.
+Trace = Callable[[str, bytes], None]
+
+
+class ConnectionEnded(OSError):
+    """The server closed the connection, or the network did."""
+
+
+class OutOfStep(OSError):
+    """What was read is no reply, or not to what was asked: nothing more can be believed on this connection."""
+
+
+class NotCrlf(ValueError):
+    """The message holds a CR or an LF that is not part of a CRLF."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message as it goes over the wire."""
+
+    #: Dot-stuffed (RFC 5321, section 4.5.2), ends with CRLF; lacks only the final line with the dot.
+    body: bytes
+    #: As RFC 1870 counts: without stuffing and without the final dot.
+    size: int
+    is_ascii: bool
+
+    @classmethod
+    def of(cls, message: bytes) -> Self:
+        """Raises: NotCrlf."""
+        lines = message.count(b"\r\n")
+        if message.count(b"\n") != lines or message.count(b"\r") != lines:
+            raise NotCrlf("the message holds a CR or LF that is not part of a CRLF")
+        if not message.endswith(b"\r\n"):
+            message += b"\r\n"
+        body = message.replace(b"\r\n.", b"\r\n..")
+        if body.startswith(b"."):
+            body = b"." + body
+        return cls(body, len(message), message.isascii())
+
+
+class SmtpWire:
+    """One connected socket, plain or encrypted. For one thread at a time."""
+
+    def __init__(self, connected: socket.socket, ticker: Ticker) -> None:
+        #: Told of each line, when set.
+        self.trace: Trace | None = None
+        self._socket = connected
+        self._ticker = ticker
+        self._unread = bytearray()
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something was received that no reply was made of yet."""
+        return bool(self._unread)
+
+    def encrypt(self, context: ssl.SSLContext, host: str, timeout_seconds: float) -> None:
+        """TLS from here on, with the certificate verified for `host`. Raises: ssl.SSLError, OSError."""
+        self._socket.settimeout(timeout_seconds)
+        try:
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
+        except ConnectionError as exc:
+            raise ConnectionEnded(_words(exc)) from exc
+
+    def write(self, octets: bytes, timeout: Callable[[], float], *, shown: bytes | None = None) -> None:
+        """Send all; `timeout` is asked before each piece. The trace gets `shown` in place of the octets.
+
+        Raises:
+            OutOfStep: a reply waits that nothing was asked for.
+            ConnectionEnded, TimeoutError, ssl.SSLError.
+        """
+        if self._unread:
+            raise OutOfStep("a reply came that nothing was asked for")
+        if self.trace:
+            self.trace("C", octets if shown is None else shown)
+        view = memoryview(octets)
+        while view:
+            self._socket.settimeout(timeout())
+            try:
+                view = view[self._socket.send(view) :]
+            except OSError as exc:
+                if _is_over(exc):
+                    raise ConnectionEnded(_words(exc)) from exc
+                raise
+
+    def read_reply(self, timeout_seconds: float) -> RawReply:
+        """One reply, complete within the time. Raises: OutOfStep, ConnectionEnded, TimeoutError, ssl.SSLError."""
+        deadline = self._ticker() + timeout_seconds
+        texts: list[bytes] = []
+        while True:
+            line = self._read_line(deadline)
+            if self.trace:
+                self.trace("S", line)
+            code, separator = line[:3], line[3:4]
+            if len(code) != 3 or not code.isdigit() or separator not in (b"", b" ", b"-", b"\t"):
+                raise OutOfStep("what the server said is no reply")
+            texts.append(line[4:].strip())
+            if separator != b"-":
+                return int(code), b"\n".join(texts)
+            if len(texts) >= MAX_REPLY_LINES:
+                raise OutOfStep("the reply does not end")
+
+    def _read_line(self, deadline: float) -> bytes:
+        unread = self._unread
+        while (end := unread.find(b"\n")) < 0 and len(unread) <= MAX_REPLY_LINE_BYTES:
+            left = deadline - self._ticker()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._socket.settimeout(left)
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except OSError as exc:
+                if _is_over(exc):
+                    raise ConnectionEnded(_words(exc)) from exc
+                raise
+            if not data:
+                raise ConnectionEnded("the server closed the connection")
+            unread += data
+        if end < 0 or end > MAX_REPLY_LINE_BYTES:
+            raise OutOfStep("a line of the reply is too long")
+        line = bytes(unread[:end]).rstrip(b"\r")
+        del unread[: end + 1]
+        return line
+
+    def has_input(self) -> bool:
+        """Whether there is something to read, the end of the stream included; does not wait."""
+        if self._unread:
+            return True
+        try:
+            self._socket.settimeout(0)
+            self._unread += self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return False
+        except OSError:
+            return True
+        return True
+
+    def close(self) -> None:
+        """Close the socket as it is, without a word."""
+        with contextlib.suppress(OSError):
+            self._socket.close()
+
+
+def _is_over(exc: OSError) -> bool:
+    """Whether the connection is gone, as opposed to a time-out or a failure of TLS."""
+    return isinstance(exc, ssl.SSLEOFError | ssl.SSLZeroReturnError) or not isinstance(exc, TimeoutError | ssl.SSLError)
+
+
+def _words(exc: OSError) -> str:
+    return exc.strerror or str(exc) or type(exc).__name__
