@@ -1,0 +1,153 @@
+"""Drain: due records to SENT by two worker processes over one server, against bare `smtplib` and two ways to queue.
+
+Measured: all mails are accepted in one transaction; the clock starts before its commit and stops when no record is open
+or being sent. Workers (two processes of threads), a control worker and beat run as an operator starts them, with task
+events on; nobody else runs meanwhile (whoever is not measured is stopped by SIGSTOP). Opponents: bare `smtplib` (ready
+bytes, kept connections, 8 threads, no queue: the raw limit), django-post-office (2 processes of 8 threads, tuned), a
+plain Celery task (2 processes of 8 threads, a connection a mail). Theirs is timed from a full queue, start-up left out.
+
+What would make it lie: starting the clock after the first tick; counting what the sink took without asking what the
+records say (both are waited for); another number of threads for the opponents; a far end that is the bottleneck for
+everybody (bare `smtplib` says how much it takes); worker start-up in the opponents' time.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+from benchmarks.harness.database import Database
+from benchmarks.harness.figure import Figure, at_least, compare, exactly, interleave, medians
+from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
+from benchmarks.harness.process import ROOT, Child, Group
+from benchmarks.harness.stand import PROCESSES, THREADS, Stand, System, celery
+
+MAILS = 8000
+#: The plain task is slow: fewer mails say as much.
+PLAIN_MAILS = 1500
+
+
+def run(stand: Stand) -> Iterator[Figure]:
+    database = stand.database("drain")
+    post_office = PostOffice(stand)
+    with stand.system("drain") as system, plain_celery(stand) as plain:
+        ours = Ours(stand, database, system)
+        system.pause()
+        ours(1000)  # connections, compiled statements
+        results = medians(
+            interleave(
+                {
+                    "ours": partial(ours, MAILS),
+                    "bare smtplib": partial(bare_smtplib, stand, MAILS),
+                    "django-post-office": partial(post_office, MAILS),
+                    "plain Celery task": partial(plain, PLAIN_MAILS),
+                }
+            )
+        )
+    rate = results["ours"]
+    unit = "mails/s"
+    yield compare("drain vs smtplib", unit, rate, results["bare smtplib"], "bare smtplib, 8 threads", at_least(0.35))
+    yield compare(
+        "drain vs post-office", unit, rate, results["django-post-office"], "django-post-office", at_least(1.4)
+    )
+    yield compare("drain vs plain task", unit, rate, results["plain Celery task"], "plain Celery task", at_least(4))
+    yield Figure(
+        "drain sink count",
+        ours.taken,
+        "mails",
+        against=f"records accepted: {ours.accepted}",
+        ratio=ours.taken / ours.accepted,
+        bar=exactly(1),
+    )
+
+
+class Ours:
+    """Mails a second from the accepting commit to the last SENT; `accepted` and `taken` add up over all runs."""
+
+    def __init__(self, stand: Stand, database: Database, system: System) -> None:
+        self._sink, self._database, self._system = stand.sink, database, system
+        self.accepted = self.taken = 0
+
+    def __call__(self, mails: int) -> float:
+        before = self._sink.count()
+        with self._database.accept(mails) as session, self._system.running():
+            time.sleep(0.3)  # what waited for the pause to end is over
+            started = time.perf_counter()
+            session.commit()
+            self._sink.wait_for(before + mails, timeout=300)
+            self._database.wait_until_sent(timeout=60)
+            seconds = time.perf_counter() - started
+            time.sleep(0.2)  # a mail sent twice would come now
+        self.accepted += mails
+        self.taken += self._sink.count() - before
+        return mails / seconds
+
+
+def bare_smtplib(stand: Stand, mails: int, *, port: int | None = None, threads: int = THREADS) -> float:
+    """Mails a second from one process."""
+    return mails / opponent("bare_smtplib", str(port or stand.sink.port), str(mails), str(threads))
+
+
+def opponent(name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> float:
+    """The seconds that an opponent's process prints."""
+    argv = [sys.executable, "-m", f"benchmarks.opponents.{name}", *arguments]
+    done = subprocess.run(
+        argv, cwd=ROOT, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} failed:\n{done.stderr[-3000:]}")
+    return float(done.stdout)
+
+
+class PostOffice:
+    """Mails a second of django-post-office on a database of its own in the same server."""
+
+    def __init__(self, stand: Stand) -> None:
+        stand.postgres.create_database("post_office")
+        self._sink = stand.sink
+        self._environment = {
+            "BENCH_DATABASE_URL": stand.postgres.url("post_office"),
+            "BENCH_SMTP_PORT": str(stand.sink.port),
+            "BENCH_THREADS": str(THREADS),
+        }
+
+    def __call__(self, mails: int) -> float:
+        before = self._sink.count()
+        seconds = opponent("post_office", str(mails), str(PROCESSES), environment=self._environment)
+        assert self._sink.count() - before == mails, "django-post-office did not send every mail once"
+        return mails / seconds
+
+
+@contextmanager
+def plain_celery(stand: Stand) -> Iterator[Callable[[int], float]]:
+    """The plain task's workers, paused but while they are measured; mails a second from a queue that is full."""
+    os.environ.update({"BENCH_BROKER_URL": stand.valkey.url, "BENCH_SMTP_PORT": str(stand.sink.port)})
+    from benchmarks.opponents.celery_plain import send_mail
+
+    command = [*celery("benchmarks.opponents.celery_plain"), "worker", "-Q", "plain_mail", "-P", "threads"]
+    workers = Group(
+        [
+            Child(f"plain{n}", [*command, "-c", str(THREADS), "-n", f"plain{n}@%h"], stand.root / f"plain{n}.log")
+            for n in range(PROCESSES)
+        ]
+    )
+
+    def drain(mails: int) -> float:
+        before = stand.sink.count()
+        for n in range(mails):
+            send_mail.delay(SENDER, recipient(n), SUBJECT, TEXT, HTML)
+        started = time.perf_counter()
+        with workers.running():
+            stand.sink.wait_for(before + mails, timeout=120)
+            return mails / (time.perf_counter() - started)
+
+    try:
+        for worker in workers.children:
+            worker.wait_for("plain worker ready.")
+        workers.pause()
+        yield drain
+    finally:
+        workers.stop()

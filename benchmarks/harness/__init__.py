@@ -1,0 +1,1 @@
+"""What every benchmark needs: figures, servers, child processes, the one mail."""

@@ -1,0 +1,132 @@
+"""One database of the stand, and the quick ways to fill it: mails accepted in one transaction, rows by the million."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
+from messaging.db import encryption
+from messaging.db.engine import create_engine
+from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG
+from messaging.requests import BodyMode, SendMail
+from messaging.settings import Settings
+
+_BATCH = 500
+#: What the database fills in by itself.
+_GENERATED = {"id", "ready"}
+
+
+class Database:
+    """One migrated database and an engine on it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.engine = create_engine(settings, application_name="benchmarks")
+        #: Each statement its own transaction, as on the product's hot path.
+        self.autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        # Loading millions of rows takes longer than any statement of the product may.
+        self.loader = sa.create_engine(settings.database_url, isolation_level="AUTOCOMMIT")
+        encryption.use_keys(settings.secrets_keys)
+
+    def stop(self) -> None:
+        self.engine.dispose()
+        self.loader.dispose()
+
+    def use(self) -> None:
+        """Let this process's `messaging.api` work here."""
+        from messaging import api
+
+        api.configure(settings=self.settings, engine=self.engine)
+
+    def add_server(self, port: int) -> None:
+        """The server all mail goes out by."""
+        with self.engine.begin() as connection:
+            connection.execute(
+                sa.insert(MAIL_SEND_SERVER_CONFIG).values(
+                    name="sink", host="127.0.0.1", port=port, from_address=SENDER, is_default=True
+                )
+            )
+
+    def accept(self, count: int) -> Session:
+        """Accept so many mails in one transaction that is still open: they become due when it is committed."""
+        from messaging import api
+
+        self.use()
+        session = Session(self.engine)
+        requests = [mail_request(n) for n in range(count)]
+        for start in range(0, count, _BATCH):
+            api.send_mail_batch(requests[start : start + _BATCH], session=session)
+        return session
+
+    def wait_until_sent(self, *, timeout: float) -> None:
+        """Wait until no record is open or being sent, and check that none ended otherwise."""
+        t = MAIL_SEND_RECORD.c
+        unfinished = sa.select(sa.func.count()).where(t.status.in_(("PENDING", "RETRY", "SENDING")))
+        deadline = time.monotonic() + timeout
+        with self.loader.connect() as connection:
+            while left := connection.scalar(unfinished):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{left} records are not finished")
+                time.sleep(0.01)
+            lost = connection.scalar(sa.select(sa.func.count()).where(t.status.in_(("FAILED", "DEAD_LETTER"))))
+        assert not lost, f"{lost} records were not sent"
+
+    def insert(self, count: int, values: Mapping[str, str]) -> None:
+        """`count` rows in one statement; `values` are SQL expressions by column, in which `n` counts from 1."""
+        row = {
+            "scope": "'TENANT'",
+            "to_addresses": "jsonb_build_array('customer' || n || '@customers.example')",
+            "subject": f"'{SUBJECT}'",
+            "body_mode": f"'{BodyMode.HTML_WITH_AUTHORED_PLAIN}'",
+            "body_html": f"'{HTML}'",
+            "body_text": f"'{TEXT}'",
+            **values,
+        }
+        self.run(
+            f"INSERT INTO mail_send_record ({', '.join(row)}) SELECT {', '.join(row.values())}"
+            f" FROM generate_series(1, {count}) n"
+        )
+
+    def insert_history(self, count: int) -> None:
+        """`count` mails sent in the last months, by 200 tenants, with bodies of 500 characters to save the disk."""
+        times = ("next_attempt_at", "created_at", "updated_at", "prepared_at", "sent_at")
+        self.insert(
+            count,
+            {
+                "tenant_id": "n % 200",
+                "status": "'SENT'",
+                "version": "4",
+                "server_config_id": "1",
+                "from_address": f"'{SENDER}'",
+                "message_id": "'<' || n || '.' || gen_random_uuid() || '@shop.example>'",
+                "body_html": f"left('{HTML}', 350)",
+                "body_text": f"left('{TEXT}', 150)",
+                "recipient_results": "jsonb_build_object('customer' || n || '@customers.example', "
+                """'{"result": "accepted", "code": "SMTP_250", "text": "2.0.0 Ok", "at": "2026-11-01T08:00:00Z"}'"""
+                "::jsonb)",
+                **dict.fromkeys(times, f"now() - ({count} - n) * interval '2 seconds'"),
+            },
+        )
+
+    def run(self, *statements: str) -> None:
+        """Run statements, each in its own transaction and with no time-out."""
+        with self.loader.connect() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement.replace("%", "%%"))
+
+    def scalar(self, statement: str) -> float:
+        """The one number a query answers."""
+        with self.loader.connect() as connection:
+            return float(connection.exec_driver_sql(statement).scalar_one())
+
+
+def mail_request(number: int) -> SendMail:
+    """The benchmark's mail, to the recipient with this number."""
+    return SendMail(to=[recipient(number)], subject=SUBJECT, text_body=TEXT, html_body=HTML)
+
+
+def chunks(pairs: Sequence[tuple[int, int]], size: int) -> list[list[list[int]]]:
+    """Pairs of id and version as tasks carry them."""
+    return [[list(pair) for pair in pairs[start : start + size]] for start in range(0, len(pairs), size)]
