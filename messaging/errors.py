@@ -1,15 +1,16 @@
 """Every exception this package raises.
 
-    MessagingError
-      MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
-      PreparationError(marker)      no server, unreadable secret, body too large
-      DeliveryError(category)       the other side refused or vanished
-      StateError                    a requeue of a Sent, Sending or cancelled record
-      RecordNotFound(LookupError)   no record with this id in the tenant
-      TenantContextMissing          a read or write of tenant rows with no tenant set
-      TenantMismatch                a write of another tenant's or the platform's rows
-    ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
-                                    can swallow it
+MessagingError
+  MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
+  IdempotencyKeyBusy            another open transaction holds the key
+  PreparationError(marker)      no server, unreadable secret, body too large
+  DeliveryError(category)       the other side refused or vanished
+  StateError                    a requeue of a Sent, Sending or cancelled record
+  RecordNotFound(LookupError)   no record with this id in the tenant
+  TenantContextMissing          a read or write of tenant rows with no tenant set
+  TenantMismatch                a write of another tenant's or the platform's rows
+ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
+                                can swallow it
 """
 
 from messaging.category import MARKER_CATEGORY, ErrorCategory, MarkerCode
@@ -42,6 +43,17 @@ class MessageRejected(MessagingError, ValueError):
             shown = shown[:MAX_SHOWN_CHARS] + "…"
         where = "" if self.index is None else f" item {self.index}:"
         return f"{self.channel}:{where} {self.field} {self.reason}: {shown}"
+
+
+class IdempotencyKeyBusy(MessagingError):
+    """Another transaction is writing a record with the same idempotency key; nothing was written.
+
+    It did not end within the lock time-out, or (from REPEATABLE READ on) ended after the caller's snapshot was taken.
+    The caller's transaction is still usable.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("another transaction is writing a record with the same idempotency key")
 
 
 class PreparationError(MessagingError):
