@@ -21,8 +21,8 @@ from messaging.clock import Clock, Ticker
 from messaging.db.trouble import is_away, is_passing, sqlstate
 from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
-from messaging.delivery.claim import Pair, claim
-from messaging.delivery.committer import Committer, Release, Tally
+from messaging.delivery.claim import ClaimUnclear, Pair, claim
+from messaging.delivery.committer import Committer, Release, Tally, Unclear
 from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
 from messaging.delivery.outcome import Failure, judge
 from messaging.delivery.recipients import RecipientResult, open_recipients
@@ -89,7 +89,11 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
     Raises: the driver's error when the database is away at the claim; nothing was claimed then, or the sweep has it.
     """
     channel = delivery.channel
-    chunk = claim(delivery.engine, channel, pairs, delivery.ticker)
+    try:
+        chunk = claim(delivery.engine, channel, pairs, delivery.ticker)
+    except ClaimUnclear as exc:
+        delivery.committer.release_unclear(Unclear(exc.ids, exc.token, delivery.rng.uniform(*RELEASE_WAIT_SECONDS)))
+        raise exc.__cause__ or exc from None
     tally = Tally()
     lost = len(pairs) - len(chunk.claims) - len(chunk.expired)
     if lost:
@@ -105,6 +109,7 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
     except BaseException:
         work.release_rest("dependency")  # C19: whatever escapes gives the rest back first
         raise
+    delivery.committer.hurry()
     return tally.wait()
 
 
@@ -215,6 +220,7 @@ class _Chunk:
         """A write-back raised: away gives all back; what the database will not take is found one by one."""
         if is_away(exc) or is_passing(exc):
             log.warning("database away at the write-back", error=type(exc).__name__, sqlstate=sqlstate(exc))
+            self._release_unclear([claimed for claimed, _ in ready])
             self.release_rest("dependency")
         elif len(ready) > 1:
             for one in ready:
@@ -224,6 +230,16 @@ class _Chunk:
             log.error("preparation refused by the database", record_id=claimed.record_id, sqlstate=sqlstate(exc))
             self._claims.remove(claimed)
             self._record(claimed, _unforeseen(MarkerCode.PREPARE_FAILED, exc), self._delivery.ticker())
+
+    def _release_unclear(self, claims: Sequence[Claim]) -> None:
+        """Their write-back may have moved their version or not: they are given back by their token."""
+        delivery = self._delivery
+        delay = delivery.rng.uniform(*RELEASE_WAIT_SECONDS)
+        for claimed in claims:
+            self._claims.remove(claimed)
+        self._tally.count_now("released", len(claims))
+        ids = [claimed.record_id for claimed in claims]
+        delivery.committer.release_unclear(Unclear(ids, claims[0].token, delay))
 
     def _write_prepared(self, names: tuple[str, ...], parameters: dict[str, Any]) -> set[int]:
         """Ids that moved. A lost reply is read again by the token, and the rest written once more."""

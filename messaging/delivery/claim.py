@@ -6,15 +6,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Engine, Row
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from messaging.clock import Ticker
+from messaging.db.trouble import is_away
 from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.status import SendStatus
 
 #: A record's id and the version a tick gave it.
 Pair = tuple[int, int]
+
+
+class ClaimUnclear(Exception):
+    """The database went away during a claim: whatever it claimed under the token is to be given back."""
+
+    def __init__(self, ids: Sequence[int], token: int) -> None:
+        self.ids = ids
+        self.token = token
+        super().__init__("the database went away during a claim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
     When the connection breaks, the rows are read again by their token, and claimed again if the first try left none:
     an unclear claim must neither be sent twice nor wait for the sweep.
 
-    Raises: the driver's error when the database does not answer either.
+    Raises: ClaimUnclear when the database does not answer then either; the driver's error when it refuses.
     """
     token = secrets.randbits(63)
     claimed_at = ticker()  # before the statement is sent: a claim is never younger than this says
@@ -47,12 +57,16 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
     except DBAPIError as exc:
         if not exc.connection_invalidated:
             raise
-        with engine.connect() as connection:
-            rows = connection.execute(statements.claimed_by(channel.table), {"ids": ids, "token": token}).fetchall()
-            if not rows:
-                claimed_at = ticker()
-                parameters["token"] = secrets.randbits(63)
-                rows = connection.execute(statements.claim(channel.table), parameters).fetchall()
+        try:
+            with engine.connect() as connection:
+                rows = connection.execute(statements.claimed_by(channel.table), {"ids": ids, "token": token}).fetchall()
+                if not rows:
+                    claimed_at = ticker()
+                    rows = connection.execute(statements.claim(channel.table), parameters).fetchall()
+        except SQLAlchemyError as still:
+            if not is_away(still):
+                raise
+            raise ClaimUnclear(ids, token) from still
     claims, expired = [], []
     for row in rows:
         content = dict(row._mapping)

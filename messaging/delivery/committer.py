@@ -7,8 +7,9 @@ the database will not take is written with code and category only (C11).
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection, Engine
@@ -25,6 +26,8 @@ from messaging.settings import COMMIT_RETRY_SECONDS
 
 log = structlog.get_logger(__name__)
 
+T = TypeVar("T")
+
 #: Most outcomes of one statement.
 MAX_GROUP = 500
 
@@ -39,6 +42,15 @@ class Release:
     reason: str
     code: str = MarkerCode.CLAIM_RELEASED
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Claims of one token whose version is not known, since a reply was lost: given back by the token (T11)."""
+
+    ids: Sequence[int]
+    token: int
+    delay_seconds: float
 
 
 class Tally:
@@ -77,7 +89,10 @@ class Tally:
 class _Item:
     work: Outcome | Release
     tally: Tally
-    queued_at: float
+
+
+#: Share of the group window for which a busy committer gathers before it commits; the rest is the commit's.
+_GATHER_SHARE = 0.4
 
 
 class Committer:
@@ -92,12 +107,12 @@ class Committer:
         self._engine = engine
         self._channel = channel
         self._writer = OutcomeWriter(channel, worker_name, ticker)
-        self._window = window_seconds
+        self._gather_seconds = window_seconds * _GATHER_SHARE
         self._queue: list[_Item] = []
+        self._unclear: list[Unclear] = []
+        self._is_hurried = False
         self._condition = threading.Condition()
         self._is_closing = False
-        self._idle = threading.Event()
-        self._idle.set()
         self._thread = threading.Thread(target=self._run, name=f"committer-{channel.name}", daemon=True)
         self._thread.start()
 
@@ -105,8 +120,20 @@ class Committer:
         """Hand over; returns at once. The tally hears what stands."""
         tally.expect()
         with self._condition:
-            self._queue.append(_Item(work, tally, time.monotonic()))
-            self._idle.clear()
+            self._queue.append(_Item(work, tally))
+            if len(self._queue) == 1:
+                self._condition.notify()
+
+    def release_unclear(self, unclear: Unclear) -> None:
+        """Give back, once the database answers, what was claimed under a token."""
+        with self._condition:
+            self._unclear.append(unclear)
+            self._condition.notify()
+
+    def hurry(self) -> None:
+        """Somebody waits for a tally: do not gather."""
+        with self._condition:
+            self._is_hurried = True
             self._condition.notify()
 
     def close(self, timeout_seconds: float) -> bool:
@@ -118,16 +145,23 @@ class Committer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        is_busy = False
         while True:
             with self._condition:
-                while not self._queue and not self._is_closing:
-                    self._idle.set()
+                if is_busy and not self._is_hurried and not self._is_closing:
+                    # A commit has just ended: what comes in now shares the next one.
+                    self._condition.wait_for(lambda: self._is_hurried or self._is_closing, self._gather_seconds)
+                is_busy = bool(self._queue)
+                while not self._queue and not self._unclear and not self._is_closing:
                     self._condition.wait()
-                if not self._queue:
-                    self._idle.set()
-                    return
                 group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
+                unclear, self._unclear = self._unclear, []
+                self._is_hurried = False
+            if not group and not unclear:
+                return
             self._commit(group)
+            for each in unclear:
+                self._give_back(each)
 
     def _commit(self, group: Sequence[_Item]) -> None:
         outcomes = [item for item in group if isinstance(item.work, Outcome)]
@@ -151,31 +185,51 @@ class Committer:
         applied = self._try_until_answered([item])
         if applied is None and isinstance(item.work, Outcome):
             log.error("outcome refused by the database, written without its text", record_id=item.work.claim.record_id)
-            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally, item.queued_at)])
+            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally)])
         if applied is None:
             # A bug: what is left in SENDING is swept and counted.
             log.critical("outcome refused by the database", record_id=item.work.claim.record_id)
             return {}
         return applied
 
+    def _give_back(self, unclear: Unclear) -> None:
+        parameters = {
+            "ids": list(unclear.ids),
+            "token": unclear.token,
+            "delay": unclear.delay_seconds,
+            "code": str(MarkerCode.CLAIM_RELEASED),
+            "message": "given back: the database went away during its claim or preparation",
+        }
+        moved = self._until_answered(
+            lambda connection, _: len(
+                connection.execute(statements.release_unclear(self._channel.table), parameters).fetchall()
+            )
+        )
+        if moved:
+            metrics.released(self._channel.name, "dependency", moved)
+
     def _try_until_answered(self, items: Sequence[_Item]) -> dict[int, str] | None:
         """Write in one statement; None when the database refuses it for good."""
+        return self._until_answered(lambda connection, is_repeat: self._write(connection, items, is_repeat=is_repeat))
+
+    def _until_answered(self, write: Callable[[Connection, bool], T]) -> T | None:
+        """Run `write(connection, is_repeat)` until the database answers; None when it refuses."""
         is_repeat = False
         waits = 0
         while True:
             try:
                 with self._engine.connect() as connection:
-                    return self._write(connection, items, is_repeat=is_repeat)
+                    return write(connection, is_repeat)
             except SQLAlchemyError as exc:
                 if is_passing(exc):
                     continue
                 if not is_away(exc):
-                    log.error("a group of outcomes was refused", sqlstate=sqlstate(exc), count=len(items))
+                    log.error("outcomes were refused by the database", sqlstate=sqlstate(exc))
                     return None
             is_repeat = True
             waits += 1
             if waits == 1 or waits % 60 == 0:
-                log.warning("database away, outcomes wait", count=len(items), seconds=waits)
+                log.warning("database away, outcomes wait", seconds=waits)
             time.sleep(COMMIT_RETRY_SECONDS)
 
     def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[int, str]:

@@ -318,6 +318,23 @@ def releases(table: Table) -> TextClause:
 
 
 @lru_cache
+def release_unclear(table: Table) -> TextClause:
+    """T11 for claims whose own reply, or whose write-back's, was lost. Guard: the claim's token; no version is known.
+
+    Parameters: `ids`, `token`, `delay` (seconds), `code`, `message`. Answers `id`.
+    """
+    return text(f"""
+        UPDATE {table.name} r SET status = 'RETRY', version = r.version + 1, claimed_at = NULL, updated_at = now(),
+            next_attempt_at = now() + :delay * interval '1 second', error_code = :code, error_message = :message
+        WHERE r.id = ANY (ARRAY(
+            SELECT s.id FROM {table.name} s
+            WHERE s.id = ANY (CAST(:ids AS bigint[])) AND s.claim_token = :token AND s.status = 'SENDING'
+            ORDER BY s.id FOR UPDATE))
+        RETURNING r.id
+    """)
+
+
+@lru_cache
 def recorded(table: Table) -> TextClause:
     """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `version`."""
     return text(f"""
