@@ -29,6 +29,11 @@ class Claim:
     claimed_at: float
 
     @property
+    def key(self) -> tuple[int, int]:
+        """Record id and token: names this claim among all that there ever were of the record."""
+        return self.record_id, self.token
+
+    @property
     def attempt_no(self) -> int:
         """Number of this attempt in the attempt log."""
         return self.retry_count + 1

@@ -179,9 +179,9 @@ class Committer:
             for item in items:
                 applied |= self._settle_alone(item)
         for item in items:
-            item.tally.add(applied.get(item.work.claim.record_id, "not_mine"))
+            item.tally.add(applied.get(item.work.claim.key, "not_mine"))
 
-    def _settle_alone(self, item: _Item) -> dict[int, str]:
+    def _settle_alone(self, item: _Item) -> dict[tuple[int, int], str]:
         applied = self._try_until_answered([item])
         if applied is None and isinstance(item.work, Outcome):
             log.error("outcome refused by the database, written without its text", record_id=item.work.claim.record_id)
@@ -208,7 +208,7 @@ class Committer:
         if moved:
             metrics.released(self._channel.name, "dependency", moved)
 
-    def _try_until_answered(self, items: Sequence[_Item]) -> dict[int, str] | None:
+    def _try_until_answered(self, items: Sequence[_Item]) -> dict[tuple[int, int], str] | None:
         """Write in one statement; None when the database refuses it for good."""
         return self._until_answered(lambda connection, is_repeat: self._write(connection, items, is_repeat=is_repeat))
 
@@ -232,30 +232,29 @@ class Committer:
                 log.warning("database away, outcomes wait", seconds=waits)
             time.sleep(COMMIT_RETRY_SECONDS)
 
-    def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[int, str]:
+    def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[tuple[int, int], str]:
         works = [item.work for item in items]
         outcomes = [w for w in works if isinstance(w, Outcome)]
         if outcomes:
             return self._writer.write(connection, outcomes, is_repeat=is_repeat)
         return self._write_releases(connection, [w for w in works if isinstance(w, Release)])
 
-    def _write_releases(self, connection: Connection, releases: Sequence[Release]) -> dict[int, str]:
+    def _write_releases(self, connection: Connection, releases: Sequence[Release]) -> dict[tuple[int, int], str]:
         releases = sorted(releases, key=lambda r: r.claim.record_id)
-        moved = set(
-            connection.execute(
-                statements.releases(self._channel.table),
-                {
-                    "ids": [r.claim.record_id for r in releases],
-                    "versions": [r.claim.version for r in releases],
-                    "tokens": [r.claim.token for r in releases],
-                    "delays": [r.delay_seconds for r in releases],
-                    "codes": [str(r.code) for r in releases],
-                    "messages": [r.message for r in releases],
-                },
-            ).scalars()
-        )
+        rows = connection.execute(
+            statements.releases(self._channel.table),
+            {
+                "ids": [r.claim.record_id for r in releases],
+                "versions": [r.claim.version for r in releases],
+                "tokens": [r.claim.token for r in releases],
+                "delays": [r.delay_seconds for r in releases],
+                "codes": [str(r.code) for r in releases],
+                "messages": [r.message for r in releases],
+            },
+        ).fetchall()
+        moved = {(row.id, row.token) for row in rows}
         for release in releases:
-            if release.claim.record_id in moved:
+            if release.claim.key in moved:
                 metrics.released(self._channel.name, release.reason)
             else:
                 metrics.lost_updates(self._channel.name, "release")

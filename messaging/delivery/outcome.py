@@ -219,21 +219,25 @@ class OutcomeWriter:
             "worker_name": worker_name[:255],
         }
 
-    def write(self, connection: Connection, group: Sequence[Outcome], *, is_repeat: bool = False) -> dict[int, str]:
-        """Write a group; answers the tally key of each record whose outcome stands. One autocommitted statement.
+    def write(
+        self, connection: Connection, group: Sequence[Outcome], *, is_repeat: bool = False
+    ) -> dict[tuple[int, int], str]:
+        """Write a group; answers the tally key of each claim whose outcome stands. One autocommitted statement.
+
+        A group may hold two claims of one record: the outcome of an old one, and of the one that has the record now.
 
         `is_repeat`: the reply to an earlier commit of this group was lost, so what stands already counts as written.
         """
         table = self._channel.table
         rows = connection.execute(statements.outcomes(table), self._arrays(group, is_late=False)).fetchall()
-        due_to_sent = {row.id: row.due_to_sent for row in rows}
-        applied = {}
+        due_to_sent = {(row.id, row.token): row.due_to_sent for row in rows}
+        applied: dict[tuple[int, int], str] = {}
         lost = []
         for outcome in group:
-            record_id = outcome.claim.record_id
-            if record_id in due_to_sent:
-                applied[record_id] = outcome.tally_key
-                self._count(outcome, due_to_sent[record_id])
+            key = outcome.claim.key
+            if key in due_to_sent:
+                applied[key] = outcome.tally_key
+                self._count(outcome, due_to_sent[key])
             else:
                 lost.append(outcome)
         if lost and is_repeat:
@@ -242,32 +246,35 @@ class OutcomeWriter:
             self._write_late(connection, lost, applied)
         return applied
 
-    def _drop_recorded(self, connection: Connection, lost: Sequence[Outcome], applied: dict[int, str]) -> list[Outcome]:
+    def _drop_recorded(
+        self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]
+    ) -> list[Outcome]:
         parameters = {
             "ids": [o.claim.record_id for o in lost],
             "versions": [o.claim.version for o in lost],
             "tokens": [o.claim.token for o in lost],
         }
-        found = set(connection.execute(statements.recorded(self._channel.table), parameters).scalars())
+        rows = connection.execute(statements.recorded(self._channel.table), parameters).fetchall()
+        found = {(row.id, row.token) for row in rows}
         for outcome in lost:
-            if outcome.claim.record_id in found:
-                applied[outcome.claim.record_id] = outcome.tally_key
+            if outcome.claim.key in found:
+                applied[outcome.claim.key] = outcome.tally_key
                 self._count(outcome, None)
-        return [o for o in lost if o.claim.record_id not in found]
+        return [o for o in lost if o.claim.key not in found]
 
-    def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[int, str]) -> None:
+    def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]) -> None:
         name = self._channel.name
         table = self._channel.table
         rows = connection.execute(statements.late_outcomes(table), self._arrays(lost, is_late=True)).fetchall()
-        late = {row.id: row.status for row in rows}
+        late = {(row.id, row.token): row.status for row in rows}
         for outcome in lost:
-            record_id = outcome.claim.record_id
-            if record_id in late:
-                applied[record_id] = late[record_id].lower()
-                metrics.late_outcomes(name, late[record_id].lower())
-                if late[record_id] == SendStatus.SENT:
+            key, record_id = outcome.claim.key, outcome.claim.record_id
+            if key in late:
+                applied[key] = late[key].lower()
+                metrics.late_outcomes(name, late[key].lower())
+                if late[key] == SendStatus.SENT:
                     metrics.sent(name, self._channel.provider)
-                log.warning("late outcome recorded", record_id=record_id, status=late[record_id])
+                log.warning("late outcome recorded", record_id=record_id, status=late[key])
             else:
                 metrics.lost_updates(name, "outcome")
                 log.warning("outcome lost, the newer state stands", record_id=record_id, outcome=outcome.log_outcome)

@@ -197,6 +197,9 @@ _OUTCOMES = "SELECT * FROM unnest({arrays}) AS o({names})".format(
     names=", ".join(OUTCOME_ARRAYS),
 )
 
+#: A group may hold two claims of one record, an old one's outcome and the one that won it since: each meets its own.
+_FROM_ITS_CLAIM = "r.id = o.id AND r.version = o.version AND r.claim_token = o.token"
+
 _LOG_COLUMNS = (
     "tenant_id, channel, record_id, attempt_no, started_at, ended_at, outcome, category, error_code, error_message,"
     " provider, config_id, worker_name, trace_id"
@@ -219,7 +222,7 @@ def _log_from_outcomes(moved: str) -> str:
         SELECT m.tenant_id, :channel, m.id, o.attempt_no, now() - o.started_ago * interval '1 second',
             now() - o.ended_ago * interval '1 second', o.outcome, o.category, o.error_code, o.error_message,
             :provider, o.config_id, :worker_name, m.trace_id
-        FROM {moved} m JOIN o USING (id) {_LOG_CONFLICT}"""
+        FROM {moved} m JOIN o USING (id, token) {_LOG_CONFLICT}"""
 
 
 def _dead_letters(moved: str, *, category: str) -> str:
@@ -230,7 +233,7 @@ def _dead_letters(moved: str, *, category: str) -> str:
                 'record_id', m.id, 'error_code', m.error_code, 'error_message', m.error_message,
                 'category', {category}, 'retry_count', m.retry_count),
             left(m.error_message, 3000)
-        FROM {moved} m LEFT JOIN o USING (id) WHERE m.status = 'DEAD_LETTER'"""
+        FROM {moved} m LEFT JOIN o USING (id, token) WHERE m.status = 'DEAD_LETTER'"""
 
 
 def _set_results(table: Table, value: str) -> str:
@@ -242,8 +245,8 @@ def _set_results(table: Table, value: str) -> str:
 def outcomes(table: Table) -> TextClause:
     """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
 
-    Parameters: the arrays of `OUTCOME_ARRAYS`; `channel`, `provider`, `queue`, `worker_name`. Answers `id` and
-    `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
+    Parameters: the arrays of `OUTCOME_ARRAYS`; `channel`, `provider`, `queue`, `worker_name`. Answers `id`,
+    `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
     """
     return text(f"""
         WITH o AS MATERIALIZED ({_OUTCOMES}),
@@ -258,12 +261,12 @@ def outcomes(table: Table) -> TextClause:
                 error_code = o.error_code, error_message = o.error_message,
                 sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
                 {_set_results(table, "coalesce(o.results, r.recipient_results)")}
-            FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
-            RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
-                greatest(r.created_at, r.send_at) AS due_at),
+            FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
+            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.error_code, r.error_message,
+                r.retry_count, r.trace_id, greatest(r.created_at, r.send_at) AS due_at),
         logged AS ({_log_from_outcomes("moved")}),
         buried AS ({_dead_letters("moved", category="o.category")})
-        SELECT id,
+        SELECT id, token,
             CASE WHEN status = 'SENT' THEN extract(epoch FROM clock_timestamp() - due_at)::float8 END AS due_to_sent
         FROM moved
     """)
@@ -288,10 +291,10 @@ def late_outcomes(table: Table) -> TextClause:
                 error_message = CASE WHEN o.status = 'SENT' THEN o.error_message ELSE r.error_message END,
                 sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
                 {results}
-            FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
-            RETURNING r.id, r.tenant_id, r.status, r.trace_id),
+            FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
+            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id),
         logged AS ({_log_from_outcomes("moved")})
-        SELECT id, status FROM moved
+        SELECT id, token, status FROM moved
     """)
 
 
@@ -299,7 +302,8 @@ def late_outcomes(table: Table) -> TextClause:
 def releases(table: Table) -> TextClause:
     """T10, T11: SENDING -> RETRY unsent, count unchanged, due after `delays` seconds. Guard: mine.
 
-    Parameters: arrays `ids`, `versions`, `tokens`, `delays`, `codes`, `messages`. Answers `id`.
+    Parameters: arrays `ids`, `versions`, `tokens`, `delays`, `codes`, `messages`. Answers `id`,
+    `token`.
     """
     return text(f"""
         WITH o AS MATERIALIZED (
@@ -312,8 +316,8 @@ def releases(table: Table) -> TextClause:
             WHERE r.status = 'SENDING' ORDER BY r.id FOR UPDATE OF r)
         UPDATE {table.name} r SET status = 'RETRY', version = r.version + 1, claimed_at = NULL, updated_at = now(),
             next_attempt_at = now() + o.delay * interval '1 second', error_code = o.code, error_message = o.message
-        FROM o WHERE r.id = o.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
-        RETURNING r.id
+        FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
+        RETURNING r.id, r.claim_token AS token
     """)
 
 
@@ -336,9 +340,9 @@ def release_unclear(table: Table) -> TextClause:
 
 @lru_cache
 def recorded(table: Table) -> TextClause:
-    """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `version`."""
+    """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `token`."""
     return text(f"""
-        SELECT r.id FROM {table.name} r
+        SELECT r.id, r.claim_token AS token FROM {table.name} r
         JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[]))
             AS o(id, version, token)
             ON r.id = o.id AND r.version = o.version + 1 AND r.claim_token = o.token
@@ -358,7 +362,7 @@ def sweep(table: Table) -> TextClause:
     message = f"taken back from a worker that vanished ({MarkerCode.ZOMBIE_RECOVERED})"
     return text(f"""
         WITH stuck AS MATERIALIZED (
-            SELECT r.id, r.retry_count, r.claimed_at FROM {table.name} r
+            SELECT r.id, r.claim_token, r.retry_count, r.claimed_at FROM {table.name} r
             WHERE r.status = 'SENDING' AND r.claimed_at < now() - :stale * interval '1 second'
             ORDER BY r.claimed_at LIMIT :limit FOR UPDATE SKIP LOCKED),
         moved AS (
@@ -372,13 +376,14 @@ def sweep(table: Table) -> TextClause:
                     * (1 + random() / 2) * interval '1 second',
                 error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'
             WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
-            RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id),
-        o AS (SELECT id, retry_count + 1 AS attempt_no, claimed_at FROM stuck),
+            RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
+                r.claim_token AS token),
+        o AS (SELECT id, claim_token AS token, retry_count + 1 AS attempt_no, claimed_at FROM stuck),
         logged AS (
             INSERT INTO send_attempt ({_LOG_COLUMNS})
             SELECT m.tenant_id, :channel, m.id, o.attempt_no, o.claimed_at, now(), 'SWEPT', 'UNKNOWN', m.error_code,
                 m.error_message, :provider, NULL, NULL, m.trace_id
-            FROM moved m JOIN o USING (id) {_LOG_CONFLICT}),
+            FROM moved m JOIN o USING (id, token) {_LOG_CONFLICT}),
         buried AS ({_dead_letters("moved", category="'UNKNOWN'")})
         SELECT id, tenant_id, status FROM moved
     """)
