@@ -13,8 +13,8 @@ MAX_TEXT_CHARS = 1000
 
 def reply_of(code: int, text: bytes) -> Reply:
     """The reply as people and tables read it; what is no UTF-8 is replaced."""
-    lines = text.decode("utf-8", "replace").split("\n")
-    return Reply(code, "\n".join("".join(c for c in line.replace("\t", " ") if c.isprintable()) for line in lines))
+    decoded = text.decode("utf-8", "replace")
+    return Reply(code, decoded if decoded.isprintable() else "\n".join(map(_printable, decoded.split("\n"))))
 
 
 def acceptance(reply: Reply) -> RecipientResult:
@@ -37,8 +37,7 @@ def fault(code: FaultCode, stage: Stage, words: str, *, is_uncertain: bool = Fal
 def failure_text(stage: Stage, words: str, address: str | None = None) -> str:
     """What `error_message` will say."""
     of_whom = "" if address is None else f" <{address}>"
-    printable = "".join(c for c in words if c.isprintable())
-    return f"{stage}{of_whom}: {printable}".rstrip()[:MAX_TEXT_CHARS]
+    return f"{stage}{of_whom}: {_printable(words)}".rstrip()[:MAX_TEXT_CHARS]
 
 
 def words_of(reply: Reply) -> str:
@@ -49,3 +48,7 @@ def words_of(reply: Reply) -> str:
 def words_of_error(exc: OSError) -> str:
     """What the system says, without its number."""
     return exc.strerror or str(exc) or type(exc).__name__
+
+
+def _printable(line: str) -> str:
+    return "".join(c for c in line.replace("\t", " ") if c.isprintable())

@@ -1203,16 +1203,16 @@ def test_a_server_in_a_process_of_its_own(tmp_path: Path, transport):
         transport.close_all()
 
 
-def test_postfix_takes_what_we_send(tmp_path: Path, transport):
+def test_postfix_takes_what_we_send(servers_folder: Path, transport):
     sink = packages.require("smtp-sink")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    tmp_path.chmod(0o777)
-    for parent in list(tmp_path.parents)[:2]:
-        parent.chmod(0o711)
-    command = sink.command("-d", str(tmp_path / "mail."), f"127.0.0.1:{port}", "100")
-    process = subprocess.Popen(command, env={**os.environ, **sink.environment()}, cwd=tmp_path)
+    folder = servers_folder / f"sink-{port}"
+    folder.mkdir()
+    folder.chmod(0o777)  # as root the sink becomes nobody
+    command = sink.command("-d", str(folder / "mail."), f"127.0.0.1:{port}", "100")
+    process = subprocess.Popen(command, env={**os.environ, **sink.environment()}, cwd=folder)
     try:
         deadline = time.monotonic() + 10
         while is_refused(transport, port):
@@ -1224,7 +1224,7 @@ def test_postfix_takes_what_we_send(tmp_path: Path, transport):
             assert all(next(iter(results.values())).status is ACCEPTED for results in sent)
         transport.close_all()
         deadline = time.monotonic() + 5
-        while len(kept := [f.read_bytes() for f in tmp_path.glob("mail.*")]) < 51 and time.monotonic() < deadline:
+        while len(kept := [f.read_bytes() for f in folder.glob("mail.*")]) < 51 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert len(kept) == 51
         whole = (MESSAGE + lines).replace(b"\r\n", b"\n")
