@@ -168,11 +168,11 @@ def test_any_html_gives_trimmed_lines_with_single_spaces(body_html: str) -> None
 def test_words_keep_their_order_in_any_nesting(words: list[str], data: st.DataObject) -> None:
     html = ""
     for word in words:
-        tag = data.draw(st.sampled_from(["div", "li", "table", "blockquote", "section"]))
+        tag = data.draw(st.sampled_from(["div", "blockquote", "section", "article"]))
         html = f"{html}<{tag}>{word}</{tag}>" if data.draw(st.booleans()) else f"<{tag}>{html}<b>{word}</b></{tag}>"
     text = derive_text(html)
     assert text is not None
-    # A word that follows a block without one of its own continues on its line's end or on a line of its own.
+    # Blocks that may stand in each other: of others (p, li) the parser closes the outer one, as browsers do.
     assert [w for w in text.replace("-", " ").split() if w] == words
 
 
