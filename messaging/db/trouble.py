@@ -1,6 +1,6 @@
 """What a driver's error says about trying again, decided by SQLSTATE class and the driver's own knowledge."""
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 #: Serialization failure, deadlock, lock not available: the same statement may well succeed now.
@@ -32,4 +32,7 @@ def is_away(exc: SQLAlchemyError) -> bool:
     if exc.connection_invalidated:
         return True
     state = sqlstate(exc)
-    return state is None or state[:2] in _AWAY_CLASSES or state == _READ_ONLY
+    if state is None:
+        # The server said nothing: no connection, or the driver refused a value before it asked.
+        return isinstance(exc, OperationalError | InterfaceError)
+    return state[:2] in _AWAY_CLASSES or state == _READ_ONLY

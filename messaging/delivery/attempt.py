@@ -26,6 +26,7 @@ from messaging.delivery.committer import Committer, Release, Tally, Unclear
 from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
 from messaging.delivery.outcome import Failure, judge
 from messaging.delivery.recipients import RecipientResult, open_recipients
+from messaging.delivery.status import SendStatus
 from messaging.errors import DeliveryError, PreparationError
 from messaging.settings import Settings
 
@@ -102,7 +103,10 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
         log.debug("claims lost", channel=channel.name, count=lost)
     for status in chunk.expired:
         tally.count_now(status.lower(), 1)
-        metrics.failed(channel.name, channel.provider, "failed")
+        if status is SendStatus.SENT:
+            metrics.sent(channel.name, channel.provider)
+        else:
+            metrics.failed(channel.name, channel.provider, "failed")
     work = _Chunk(delivery, chunk.claims, tally)
     try:
         work.run()
@@ -264,11 +268,12 @@ class _Chunk:
         """Send one record; nothing it raises touches the others."""
         delivery = self._delivery
         with tenancy.tenant(claimed.tenant_id):
-            recipients = delivery.channel.recipients(claimed.content)
-            to_name = open_recipients(recipients, claimed.results)
+            recipients: Sequence[str] = ()
             started = delivery.ticker()
             delivery.watch.begin(claimed)
             try:
+                recipients = delivery.channel.recipients(claimed.content)
+                to_name = open_recipients(recipients, claimed.results)
                 gate = SendGate(claimed.claimed_at, delivery.limits, delivery.ticker)
                 learnt: dict[str, RecipientResult] | Failure = (
                     dict(delivery.channel.send(claimed, to_name, gate)) if to_name else {}
@@ -290,13 +295,19 @@ class _Chunk:
             finally:
                 delivery.watch.end()
             metrics.send_seconds(delivery.channel.name, delivery.channel.provider, delivery.ticker() - started)
-            self._record(claimed, learnt, started)
+            self._record(claimed, learnt, started, recipients)
 
-    def _record(self, claimed: Claim, learnt: dict[str, RecipientResult] | Failure, started: float) -> None:
+    def _record(
+        self,
+        claimed: Claim,
+        learnt: dict[str, RecipientResult] | Failure,
+        started: float,
+        recipients: Sequence[str] = (),
+    ) -> None:
         delivery = self._delivery
         outcome = judge(
             claimed,
-            delivery.channel.recipients(claimed.content),
+            recipients,
             learnt,
             at=_iso(delivery.clock()),
             retry=delivery.settings.retry,

@@ -182,10 +182,11 @@ class Committer:
             item.tally.add(applied.get(item.work.claim.key, "not_mine"))
 
     def _settle_alone(self, item: _Item) -> dict[tuple[int, int], str]:
-        applied = self._try_until_answered([item])
+        # A repeat: of a group that was refused a part may stand, as its statements commit one by one.
+        applied = self._try_until_answered([item], is_repeat=True)
         if applied is None and isinstance(item.work, Outcome):
             log.error("outcome refused by the database, written without its text", record_id=item.work.claim.record_id)
-            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally)])
+            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally)], is_repeat=True)
         if applied is None:
             # A bug: what is left in SENDING is swept and counted.
             log.critical("outcome refused by the database", record_id=item.work.claim.record_id)
@@ -208,25 +209,33 @@ class Committer:
         if moved:
             metrics.released(self._channel.name, "dependency", moved)
 
-    def _try_until_answered(self, items: Sequence[_Item]) -> dict[tuple[int, int], str] | None:
+    def _try_until_answered(
+        self, items: Sequence[_Item], *, is_repeat: bool = False
+    ) -> dict[tuple[int, int], str] | None:
         """Write in one statement; None when the database refuses it for good."""
-        return self._until_answered(lambda connection, is_repeat: self._write(connection, items, is_repeat=is_repeat))
+        return self._until_answered(
+            lambda connection, was_away: self._write(connection, items, is_repeat=is_repeat or was_away)
+        )
 
     def _until_answered(self, write: Callable[[Connection, bool], T]) -> T | None:
-        """Run `write(connection, is_repeat)` until the database answers; None when it refuses."""
-        is_repeat = False
+        """Run `write(connection, was_away)` until the database answers; None when it refuses."""
+        was_away = False
         waits = 0
         while True:
             try:
                 with self._engine.connect() as connection:
-                    return write(connection, is_repeat)
+                    return write(connection, was_away)
             except SQLAlchemyError as exc:
                 if is_passing(exc):
                     continue
                 if not is_away(exc):
                     log.error("outcomes were refused by the database", sqlstate=sqlstate(exc))
                     return None
-            is_repeat = True
+            except Exception:
+                # A bug met while writing one group must not end the thread that writes all others.
+                log.exception("outcomes could not be written")
+                return None
+            was_away = True
             waits += 1
             if waits == 1 or waits % 60 == 0:
                 log.warning("database away, outcomes wait", seconds=waits)

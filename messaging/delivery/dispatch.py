@@ -91,7 +91,11 @@ class Tick:
         cursor = self.hints.cursor()
         rows = lease(self.engine, self.table, count=count, lease_seconds=self.settings.lease_seconds, cursor=cursor)
         if rows:
-            self.hints.move_cursor(next_cursor(rows, count, cursor))
+            try:
+                self.hints.move_cursor(next_cursor(rows, count, cursor))
+            except Exception:
+                unlease(self.engine, self.table, rows)  # Redis went away after the lease: C18, like a failed publish
+                raise
             for row in rows:
                 metrics.dispatch_lag(self.channel, row.waited_seconds)
         return rows
@@ -106,7 +110,6 @@ class Tick:
                 left = [row for rest in chunks[position:] for row in rest]
                 # The failed message may have arrived all the same: by its version it is dead from here on.
                 unlease(self.engine, self.table, left)
-                self.hints.published(published)
                 raise PublishFailed(f"{len(left)} records of {self.channel} are due again in 5 s") from exc
             published += len(chunk)
         self.hints.published(published)

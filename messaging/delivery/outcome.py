@@ -66,7 +66,7 @@ class Outcome:
     #: Recipient results, whole; None leaves them.
     results: Mapping[str, Mapping[str, Any]] | None = None
     is_uncertain: bool = False
-    #: What a late outcome adds: accepted recipients, and whether nobody is open then.
+    #: What a late outcome knows: recipients closed before, those it adds as accepted, and whether nobody is open then.
     late_results: Mapping[str, Mapping[str, Any]] | None = None
     is_late_sent: bool = False
     config_id: int | None = None
@@ -80,8 +80,20 @@ class Outcome:
         return self.status.lower()
 
     def without_text(self) -> "Outcome":
-        """The same outcome without anything that a database could refuse (C11)."""
-        return replace(self, error_message=None, results=None, late_results=None)
+        """The same outcome without anything that a database could refuse (C11).
+
+        Who accepted stays known: it decides who is never sent to again.
+        """
+        return replace(
+            self,
+            error_message=None,
+            results=_without_text(self.results),
+            late_results=_without_text(self.late_results),
+        )
+
+
+def _without_text(results: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]] | None:
+    return None if results is None else {address: {**entry, "text": ""} for address, entry in results.items()}
 
 
 def judge(
@@ -112,7 +124,7 @@ def judge(
     return replace(
         outcome,
         results=results,
-        late_results={a: r for a, r in accepted_late.items() if r["result"] == RecipientStatus.ACCEPTED},
+        late_results=accepted_late,
         is_late_sent=not open_recipients(recipients, accepted_late),
     )
 

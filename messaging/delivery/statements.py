@@ -276,20 +276,31 @@ def outcomes(table: Table) -> TextClause:
 def late_outcomes(table: Table) -> TextClause:
     """T14: an outcome whose record the sweep put back meanwhile. Guard: RETRY, swept, the claim's token; no version.
 
-    The arrays are those of `outcomes`; `results` hold only accepted recipients, `status` is SENT when nobody is open
-    then, else RETRY. The count and the due time stay. Never from another status. Answers `id`, `status`.
+    The arrays are those of `outcomes`. Of `results` those are merged that are accepted; the others are what the claim
+    knew to be closed. `status` is SENT when nobody is open by that, else RETRY; a recipient that an operator opened
+    again meanwhile (T15) keeps the record in RETRY. The count and the due time stay. Never from another status.
+    Answers `id`, `token`, `status`.
     """
-    results = _set_results(table, "r.recipient_results || coalesce(o.results, '{}')")
+    of_late = "jsonb_each(o.results) e WHERE e.value ->> 'result'"
+    merged = (
+        "r.recipient_results"
+        f" || coalesce((SELECT jsonb_object_agg(e.key, e.value) FROM {of_late} = 'accepted'), '{{}}')"
+    )
+    results = _set_results(table, merged)
+    status = "o.status"
+    if "recipient_results" in table.c:
+        opened_again = f"EXISTS (SELECT 1 FROM {of_late} <> 'accepted' AND NOT r.recipient_results ? e.key)"
+        status = f"CASE WHEN {opened_again} THEN 'RETRY' ELSE o.status END"
     return text(f"""
         WITH o AS MATERIALIZED ({_OUTCOMES}),
         mine AS MATERIALIZED (
             SELECT r.id FROM {table.name} r JOIN o ON r.id = o.id AND r.claim_token = o.token
             WHERE r.status = 'RETRY' AND r.swept_at IS NOT NULL ORDER BY r.id FOR UPDATE OF r),
         moved AS (
-            UPDATE {table.name} r SET status = o.status, version = r.version + 1, swept_at = NULL, updated_at = now(),
-                error_code = CASE WHEN o.status = 'SENT' THEN o.error_code ELSE r.error_code END,
-                error_message = CASE WHEN o.status = 'SENT' THEN o.error_message ELSE r.error_message END,
-                sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
+            UPDATE {table.name} r SET status = {status}, version = r.version + 1, swept_at = NULL, updated_at = now(),
+                error_code = CASE WHEN {status} = 'SENT' THEN o.error_code ELSE r.error_code END,
+                error_message = CASE WHEN {status} = 'SENT' THEN o.error_message ELSE r.error_message END,
+                sent_at = CASE WHEN {status} = 'SENT' THEN now() ELSE r.sent_at END
                 {results}
             FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id),
