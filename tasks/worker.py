@@ -237,7 +237,10 @@ def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProc
         refuse(str(exc))
     use_keys(settings.secrets_keys)
     tenancy.use_multi_tenancy(settings.multi_tenancy)
-    made = WorkerProcess(settings, hostname=hostname, threads=threads, queues=queues)
+    try:
+        made = WorkerProcess(settings, hostname=hostname, threads=threads, queues=queues)
+    except ValueError as exc:
+        refuse(f"MESSAGING_REDIS_URL cannot be read ({exc}); it looks like redis://host:6379/0")
     require_dependencies(made)
     made.build_deliveries()
     made.start_threads()

@@ -1,0 +1,80 @@
+"""celeryconfig.py holds Celery's settings, all of them by Celery's names, and nothing else."""
+
+import ast
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.app.defaults import NAMESPACES, flatten
+from cryptography.fernet import Fernet
+
+FILE = Path(__file__).parents[2] / "celeryconfig.py"
+
+Read = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    """The settings the file makes of an environment."""
+
+    def read(**environment: str) -> dict[str, Any]:
+        required = {
+            "DATABASE_URL": "postgresql://db.example/messaging",
+            "REDIS_URL": "redis://:s3cret@cache.example/1",
+            "SECRETS_KEYS": Fernet.generate_key().decode(),
+        }
+        for name, value in (required | environment).items():
+            monkeypatch.setenv(f"MESSAGING_{name}", value)
+        found = runpy.run_path(str(FILE))
+        return {name: value for name, value in found.items() if not name.startswith("__")}
+
+    return read
+
+
+def test_every_name_is_a_setting_of_celery(read: Read) -> None:
+    known = {name for name, _ in flatten(NAMESPACES)}
+    assert read().keys() - known == set()
+
+
+def test_it_imports_the_settings_and_nothing_else() -> None:
+    imports = [node for node in ast.walk(ast.parse(FILE.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [ast.unparse(node) for node in imports] == ["from messaging.settings import load_settings as _load_settings"]
+
+
+def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
+    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out")
+    assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
+    assert (
+        {route["queue"] for route in config["task_routes"].values()} == config["task_queues"].keys() == {"ctl", "out"}
+    )
+    assert config["task_default_queue"] == "ctl"
+
+
+def test_every_tick_expires(read: Read) -> None:  # C15, I6
+    config = read(
+        DISPATCH__INTERVAL_SECONDS="0.25", DISPATCH__TICK_EXPIRES_SECONDS="20", SWEEPER__INTERVAL_SECONDS="40"
+    )
+    times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
+    assert times == {"dispatch-mail": (0.25, 20), "sweep": (40, 40), "heartbeat": (30, 30)}
+
+
+def test_the_database_redelivers_and_the_broker_does_not(read: Read) -> None:
+    config = read()
+    assert (config["task_acks_late"], config["worker_disable_prefetch"], config["worker_pool"]) == (
+        False,
+        True,
+        "threads",
+    )
+    assert config["accept_content"] == ["json"]
+    assert config["result_backend"] is None
+    assert config["broker_transport_options"]["global_keyprefix"] == "msg:"
+
+
+@pytest.mark.parametrize(
+    ("environment", "url"),
+    [({}, "redis://:s3cret@cache.example/1"), ({"BROKER_URL": "redis://broker.example"}, "redis://broker.example")],
+)
+def test_the_broker_is_redis_unless_named(read: Read, environment: dict[str, str], url: str) -> None:
+    assert read(**environment)["broker_url"] == url
