@@ -40,6 +40,8 @@ _LINK = re.compile(r"(?:https?|mailto):\S", re.IGNORECASE)
 _END_OF_DOCUMENT = re.compile(r"</(?:body|html)\s*>", re.IGNORECASE)
 #: Spaces within a line; a control character is not text.
 _SPACES = re.compile("[ \t\x00-\x08\x0b-\x1f\x7f\u00a0]+")
+#: What html can hold (`&#1;`) and lxml will not have written into a tree.
+_UNWRITABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -104,9 +106,9 @@ def derive_text(body_html: str) -> str | None:
     for element in tree.iter():
         # inscriptis decodes entities once more: what was `&amp;lt;` would become `<`.
         if element.text and "&" in element.text:
-            element.text = element.text.replace("&", "&amp;")
+            element.text = _writable(element.text.replace("&", "&amp;"))
         if element.tail and "&" in element.tail:
-            element.tail = element.tail.replace("&", "&amp;")
+            element.tail = _writable(element.tail.replace("&", "&amp;"))
     text = Inscriptis(tree, _layout()).get_text()
     lines = (_SPACES.sub(" ", line).strip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
     return _BLANK_LINES.sub("\n\n", "\n".join(lines)).strip() or None
@@ -126,12 +128,16 @@ def _parse(body_html: str) -> html.HtmlElement | None:
         return None
 
 
+def _writable(text: str) -> str:
+    return _UNWRITABLE.sub(" ", text)
+
+
 def _append(element: html.HtmlElement, text: str) -> None:
     """Add text at the end of an element."""
     if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
+        element[-1].tail = _writable((element[-1].tail or "") + text)
     else:
-        element.text = (element.text or "") + text
+        element.text = _writable((element.text or "") + text)
 
 
 def _add_target(link: html.HtmlElement) -> None:
@@ -180,8 +186,8 @@ def _flatten(tree: html.HtmlElement) -> None:
             deep.append(element)
         elif depth > MAX_BLOCK_DEPTH:
             # What were two lines must not become one word.
-            element.text = " " + (element.text or "")
-            element.tail = " " + (element.tail or "")
+            element.text = _writable(" " + (element.text or ""))
+            element.tail = _writable(" " + (element.tail or ""))
     for element in deep:
         etree.strip_tags(element, "*")
 
