@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 #: Recipients up to which a whole envelope goes out unanswered: its replies must fit the socket buffers of both sides,
 #: or each side would wait for the other to read (RFC 2920, section 3.1).
 MAX_PIPELINED_RECIPIENTS = 100
+#: Octets of a body that is sent in one piece with its final dot: well below any socket's empty send buffer.
+MAX_WHOLE_BODY_BYTES = 16_384
 #: Seconds that a QUIT may take; whether it is answered does not matter any more.
 QUIT_SECONDS = 0.2
 
@@ -375,13 +377,19 @@ class _Connection(smtplib.SMTP):
             return refusal(reply_of(code, text), Stage.DATA)
         if code != 354:
             raise OutOfStep(f"{code} answers DATA")
-        early = self._send_body(outgoing.body)
+        # A small body goes out with its last byte, in one system call right after the check.
+        is_small = len(outgoing.body) <= MAX_WHOLE_BODY_BYTES
+        early = self._early_reply() if is_small else self._send_body(outgoing.body)
         if early is not None:
             return refusal(early, Stage.DATA)
         timeout_seconds = self._gate.reply_timeout()
         self._gate.check_last_byte()
         self.is_past_dot = True
-        self._wire.write(b".\r\n", lambda: timeout_seconds)
+        if is_small:
+            shown = b"(%d octets)" % outgoing.size
+            self._wire.write(outgoing.body + b".\r\n", lambda: timeout_seconds, shown=shown)
+        else:
+            self._wire.write(b".\r\n", lambda: timeout_seconds)
         code, text = self._wire.read_reply(self._gate.reply_timeout())
         if code // 100 == 2:
             self.is_in_step = True
@@ -399,9 +407,12 @@ class _Connection(smtplib.SMTP):
             except ConnectionEnded:
                 if not self._wire.has_input():
                     raise
-            else:
-                if not self._wire.has_input():
-                    return None
+        return self._early_reply()
+
+    def _early_reply(self) -> Reply | None:
+        """The refusal of a server that does not wait for the final dot; None when it waits."""
+        if not self._wire.has_unread and not self._wire.has_input():
+            return None
         code, text = self.getreply()
         if code // 100 not in (4, 5):
             # A reply that is one too many would shift all that follow: the next 250 would not be about this message.
