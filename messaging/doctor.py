@@ -1,0 +1,330 @@
+"""Looks at everything a running system needs and says for each finding what to do. Changes nothing.
+
+Bounded: what is down or hangs costs seconds, and database, Redis and broker are looked at side by side.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Thread
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from sqlalchemy import Connection, Engine, func, literal_column, select
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from messaging import tenancy
+from messaging.db import schema
+from messaging.db.encryption import CredentialUnreadable, use_keys
+from messaging.db.engine import check_server, create_engine
+from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
+from messaging.delivery.hints import live_workers
+from messaging.errors import ConfigurationError
+from messaging.mail import channel as mail
+from messaging.mail.models import MAIL_SEND_RECORD, MailSendServerConfig
+from messaging.settings import Settings
+from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
+
+#: Seconds one connection or answer may take.
+ANSWER_SECONDS = 2.0
+#: Seconds after which an area counts as not answering, whatever it hangs on.
+AREA_SECONDS = 8.0
+
+#: The broker's keys begin with this (`celeryconfig.py`).
+BROKER_KEY_PREFIX = "msg:"
+#: Written by the heartbeat task every 30 s, by the wall clock.
+BEAT_ALIVE_KEY = "msg:beat:alive"
+#: Seconds for which ticks that began say that beat or nudges, and a worker on the control queue, are there.
+TICK_FRESH_SECONDS = 15.0
+
+#: Seconds from which an open transaction's snapshot slows the claim.
+OLD_TRANSACTION_SECONDS = 60.0
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    #: Works, but somebody should look.
+    WARN = "warn"
+    #: Mail does not go out as it should.
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    level: Level
+    detail: str
+    #: What to do; empty when all is well.
+    advice: str = ""
+
+
+Findings = Iterator[Finding]
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """All findings, in the order one would mend them."""
+    use_keys(settings.secrets_keys)
+    tenancy.use_multi_tenancy(settings.multi_tenancy)
+    areas: dict[str, Callable[[], Findings]] = {
+        "database": lambda: _database(settings),
+        "redis": lambda: _redis(settings),
+        "broker": lambda: _broker(settings),
+    }
+    running = {name: _start(look) for name, look in areas.items()}
+    wait(running.values(), timeout=AREA_SECONDS)
+    findings: list[Finding] = []
+    for name, future in running.items():
+        if future.done():
+            findings += future.result()
+        else:
+            findings.append(
+                Finding(
+                    name, Level.FAIL, f"no answer within {AREA_SECONDS:g} s", "look at the host, the network, names"
+                )
+            )
+    return findings
+
+
+def _start(look: Callable[[], Findings]) -> "Future[list[Finding]]":
+    """Looks in a daemon thread: one that hangs does not keep the program."""
+    future: Future[list[Finding]] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(list(look()))
+        except BaseException as exc:  # noqa: BLE001 - raised again where the result is taken
+            future.set_exception(exc)
+
+    Thread(target=run, daemon=True).start()
+    return future
+
+
+# -- database --------------------------------------------------------------------------------------------
+
+
+def _database(settings: Settings) -> Findings:
+    quick = settings.database.model_copy(update={"connect_timeout_seconds": ANSWER_SECONDS})
+    engine = create_engine(
+        settings.model_copy(update={"database": quick}),
+        pool_size=1,
+        application_name="messaging doctor",
+        statement_timeout_seconds=ANSWER_SECONDS,
+    )
+    try:
+        yield from _look_at_database(settings, engine)
+    except SQLAlchemyError as exc:
+        lines = str(getattr(exc, "orig", None) or exc).strip().splitlines()
+        yield Finding(
+            "database",
+            Level.FAIL,
+            f"{_shown(settings.database_url)}: {lines[0] if lines else type(exc).__name__}",
+            "start PostgreSQL, or correct MESSAGING_DATABASE_URL",
+        )
+    finally:
+        engine.dispose()
+
+
+def _shown(url: str) -> str:
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def _look_at_database(settings: Settings, engine: Engine) -> Findings:
+    try:
+        check_server(engine)
+    except ConfigurationError as exc:
+        yield Finding("server settings", Level.FAIL, str(exc), "correct postgresql.conf, or use another server")
+    else:
+        yield Finding("database", Level.OK, _shown(settings.database_url))
+        yield Finding("server settings", Level.OK, "version and synchronous_commit are as needed")
+    try:
+        schema.require_head(engine)
+    except ConfigurationError as exc:
+        yield Finding("schema", Level.FAIL, str(exc), "messaging db upgrade, or the version of this code that fits")
+        return
+    yield Finding("schema", Level.OK, f"at {schema.head()}")
+    with engine.connect() as connection:
+        yield from _line(settings, connection)
+        yield _stuck(settings, connection)
+        yield _transactions(connection)
+    with Session(engine) as session:
+        yield from _servers(settings, session)
+
+
+def _line(settings: Settings, connection: Connection) -> Findings:
+    line = measure_line(connection, MAIL_SEND_RECORD)
+    oldest = oldest_due_seconds(connection, MAIL_SEND_RECORD)
+    detail = f"{line.due_count} records in line" + (f", the oldest for {oldest:.0f} s" if line.due_count else "")
+    if oldest > settings.dispatch.stranded_warn_seconds:
+        yield Finding(
+            "due records", Level.WARN, detail, "see that beat and workers run; if they do, more is due than they send"
+        )
+    else:
+        yield Finding("due records", Level.OK, detail)
+    detail = f"{line.overdue_count} records are due and not in line"
+    if line.oldest_overdue_seconds > settings.dispatch.tick_expires_seconds:
+        yield Finding(
+            "overdue records",
+            Level.FAIL,
+            f"{detail}, the oldest for {line.oldest_overdue_seconds:.0f} s",
+            "no tick puts them in line: see that beat and a worker on the control queue run",
+        )
+    else:
+        yield Finding("overdue records", Level.OK, detail)
+
+
+def _stuck(settings: Settings, connection: Connection) -> Finding:
+    """Claims that a sweep should have taken back by now."""
+    c = MAIL_SEND_RECORD.c
+    late = settings.sweeper.stale_seconds + 2 * settings.sweeper.interval_seconds
+    found = connection.execute(
+        select(func.count(), func.coalesce(func.extract("epoch", func.now() - func.min(c.claimed_at)), 0)).where(
+            c.status == "SENDING", c.claimed_at < func.now() - late * literal_column("interval '1 second'")
+        )
+    ).one()
+    if not found[0]:
+        return Finding("stuck sends", Level.OK, "no claim is older than a sweep allows")
+    advice = "see that beat and a worker on the control queue run"
+    if not settings.sweeper.enabled:
+        advice = "set MESSAGING_SWEEPER__ENABLED to true"
+    detail = f"{found[0]} records are SENDING, the oldest for {found[1]:.0f} s, and no sweep took them back"
+    return Finding("stuck sends", Level.FAIL, detail, advice)
+
+
+def _transactions(connection: Connection) -> Finding:
+    age = oldest_transaction_seconds(connection)
+    detail = f"the oldest open transaction is {age:.0f} s old"
+    if age > OLD_TRANSACTION_SECONDS:
+        return Finding(
+            "transactions",
+            Level.WARN,
+            detail,
+            "old snapshots slow every tick: find it in pg_stat_activity or pg_prepared_xacts, and end it",
+        )
+    return Finding("transactions", Level.OK, detail)
+
+
+def _servers(settings: Settings, session: Session) -> Findings:
+    c = MailSendServerConfig
+    with tenancy.all_tenants():
+        owners = set(session.execute(select(c.tenant_id).where(c.is_default, c.active)).scalars())
+        ids = session.execute(select(c.id).where(c.active, c.password.is_not(None)).order_by(c.id)).scalars().all()
+        unreadable = [config_id for config_id in ids if not _is_readable(session, config_id)]
+    add = "add an active row with is_default to mail_send_server_config"
+    if not settings.multi_tenancy and SINGLE_TENANT_ID not in owners:
+        yield Finding("mail server", Level.FAIL, "no default mail server is configured", add)
+    elif settings.multi_tenancy and PLATFORM_TENANT_ID not in owners:
+        detail = f"no default of the platform; {len(owners)} tenants have one of their own"
+        level = Level.WARN if owners else Level.FAIL
+        yield Finding(
+            "mail server", level, detail, f"{add}, of tenant {PLATFORM_TENANT_ID}: tenants without one cannot send"
+        )
+    else:
+        yield Finding("mail server", Level.OK, "a default mail server is configured")
+    if unreadable:
+        yield Finding(
+            "secrets",
+            Level.FAIL,
+            f"no key of MESSAGING_SECRETS_KEYS decrypts the password of mail server {', '.join(map(str, unreadable))}",
+            "add the key it was written with to MESSAGING_SECRETS_KEYS, or enter the password anew",
+        )
+
+
+def _is_readable(session: Session, config_id: int) -> bool:
+    try:
+        session.execute(select(MailSendServerConfig.password).where(MailSendServerConfig.id == config_id)).scalar_one()
+    except CredentialUnreadable:
+        return False
+    return True
+
+
+# -- redis and broker ------------------------------------------------------------------------------------
+
+
+def _client(url: str) -> redis.Redis:
+    if url.startswith("redis+socket://"):  # kombu's way to name a socket; redis-py has its own
+        path, _, query = url.removeprefix("redis+socket://").partition("?")
+        url = f"unix://{path}?{query.replace('virtual_host=', 'db=')}"
+    return redis.Redis.from_url(
+        url, socket_connect_timeout=ANSWER_SECONDS, socket_timeout=ANSWER_SECONDS, retry=Retry(NoBackoff(), 0)
+    )
+
+
+def _redis(settings: Settings) -> Findings:
+    try:
+        with _client(settings.redis_url) as client:
+            client.ping()
+            yield Finding("redis", Level.OK, "answers")
+            begun = client.hget(f"msg:dispatch:{mail.NAME}", "begun")
+            alive = client.get(BEAT_ALIVE_KEY)
+            yield _beat(settings, alive, begun)
+            yield _workers(settings, live_workers(client, mail.NAME))
+    except redis.RedisError as exc:
+        yield Finding("redis", Level.FAIL, str(exc), "start Redis or Valkey, or correct MESSAGING_REDIS_URL")
+
+
+def _beat(settings: Settings, alive: bytes | str | None, begun: bytes | str | None) -> Finding:
+    """Heartbeats and ticks reach a worker of the control queue, so they tell of beat and of that worker."""
+    if alive is not None:
+        return Finding("beat", Level.OK, f"the last heartbeat is {max(0, time.time() - float(alive)):.0f} s old")
+    control = settings.queues.control
+    if begun is not None and time.time() - float(begun) < TICK_FRESH_SECONDS:
+        return Finding(
+            "beat",
+            Level.WARN,
+            "no heartbeat so far, yet ticks run",
+            "beat has just started, or only nudges come: look again in half a minute, then start: messaging beat",
+        )
+    return Finding(
+        "beat",
+        Level.FAIL,
+        "no heartbeat within two minutes",
+        f"start: messaging beat, and: messaging worker --queues {control}",
+    )
+
+
+def _workers(settings: Settings, live: dict[str, int]) -> Finding:
+    queue = settings.queues.mail_send
+    if not live:
+        return Finding("workers", Level.FAIL, f"no worker takes {queue}", f"start: messaging worker --queues {queue}")
+    return Finding("workers", Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
+
+
+def _broker(settings: Settings) -> Findings:
+    url = settings.resolved_broker_url
+    advice = "start it, or correct " + ("MESSAGING_BROKER_URL" if settings.broker_url else "MESSAGING_REDIS_URL")
+    try:
+        with _client(url) as client:
+            depth = {
+                queue: int(client.llen(BROKER_KEY_PREFIX + queue))
+                for queue in (settings.queues.control, settings.queues.mail_send)
+            }
+    except (redis.RedisError, ValueError) as exc:
+        yield Finding("broker", Level.FAIL, str(exc), advice)
+        return
+    yield Finding("broker", Level.OK, "answers")
+    yield from _depths(settings, depth)
+
+
+def _depths(settings: Settings, depth: dict[str, int]) -> Findings:
+    dispatch = settings.dispatch
+    # Ticks that nobody takes: what beat asks for until the first ones expire.
+    limits = {
+        settings.queues.control: max(10, round(dispatch.tick_expires_seconds / dispatch.interval_seconds / 2)),
+        settings.queues.mail_send: dispatch.queue_target,
+    }
+    for queue, length in depth.items():
+        detail = f"{length} messages wait"
+        if length > limits[queue]:
+            advice = f"start or add: messaging worker --queues {queue}"
+            yield Finding(f"queue {queue}", Level.WARN, detail, advice)
+        else:
+            yield Finding(f"queue {queue}", Level.OK, detail)

@@ -1,0 +1,147 @@
+"""How the command line shows records and findings to people: tables and labelled lines, nothing decided here."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from messaging.doctor import Finding, Level
+from messaging.mail.records import Line, RecipientStory, Story
+
+STATUS_STYLE = {
+    "PENDING": "cyan",
+    "SENDING": "blue",
+    "SENT": "green",
+    "RETRY": "yellow",
+    "FAILED": "red",
+    "DEAD_LETTER": "bold red",
+}
+
+#: Columns of what is written to a file or a pipe.
+FILE_WIDTH = 160
+
+_LEVEL_STYLE = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+
+
+def table(*headings: str) -> Table:
+    """An empty table of ours."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for heading in headings:
+        made.add_column(heading, overflow="fold")
+    return made
+
+
+def status_text(status: str) -> Text:
+    """A status in its colour."""
+    return Text(status, style=STATUS_STYLE.get(status, ""))
+
+
+def time_text(at: datetime | None) -> str:
+    """A time in UTC, to the second; empty for None."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
+
+
+def console_for_people() -> Console:
+    """Standard output; wide where it is no terminal, as nobody can make a file wider."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+
+
+def print_story(story: Story) -> None:
+    """`messaging show`."""
+    console = console_for_people()
+    _print_head(console, story)
+    console.print()
+    console.print(_recipients(story.recipients))
+    if story.attempts:
+        console.print(_attempts(story))
+    for name, body in (("plain text", story.body_text), ("html", story.body_html)):
+        if body is not None:
+            console.print(Text(f"-- {name}", style="bold"), soft_wrap=True)
+            console.print(Text(body), soft_wrap=True)
+
+
+def _print_head(console: Console, story: Story) -> None:
+    console.print(Text(f"mail {story.id}  ", style="bold"), status_text(story.status), sep="")
+    labelled = {
+        "why": story.why,
+        "next attempt": time_text(story.next_attempt_at),
+        "subject": story.subject,
+        "from": story.from_address,
+        "server": story.server,
+        "message id": story.message_id,
+        "accepted": time_text(story.created_at),
+        "not before": time_text(story.send_at),
+        "not after": time_text(story.expires_at),
+        "prepared": time_text(story.prepared_at),
+        "sent": time_text(story.sent_at),
+        "retries": str(story.retry_count),
+        "uncertain": "an attempt may have reached somebody without it being recorded" if story.uncertain else "",
+        "dead letter": story.dead_letter,
+        "bounced": (story.bounce_code or "yes") if story.bounced else "",
+        "read receipt": time_text(story.read_receipt_received_at),
+        "idempotency key": story.idempotency_key,
+        "tenant": str(story.tenant_id),
+        "trace id": story.trace_id,
+    }
+    for label, value in labelled.items():
+        if value:
+            console.print(Text(f"{label:>16}  ", style="dim"), Text(value), sep="", soft_wrap=True)
+
+
+def _recipients(recipients: Sequence[RecipientStory]) -> Table:
+    shown = table("recipient", "result", "code", "what its server said")
+    for r in recipients:
+        shown.add_row(Text(r.address), r.result, r.code or "", Text(r.text or ""))
+    return shown
+
+
+def _attempts(story: Story) -> Table:
+    shown = table("attempt", "began", "took", "outcome", "category", "code", "worker")
+    for a in story.attempts:
+        took = "" if a.ended_at is None else f"{(a.ended_at - a.started_at).total_seconds():.2f} s"
+        shown.add_row(
+            str(a.attempt_no),
+            time_text(a.started_at),
+            took,
+            a.outcome or "",
+            a.category or "",
+            Text(a.error_code or ""),
+            Text(a.worker_name or ""),
+        )
+    return shown
+
+
+def print_page(lines: Sequence[Line], next_before: int | None) -> None:
+    """`messaging list`."""
+    console = console_for_people()
+    shown = table("id", "accepted", "status", "retries", "next attempt", "to", "subject", "code")
+    for line in lines:
+        others = f" and {len(line.to) - 1} more" if len(line.to) > 1 else ""
+        shown.add_row(
+            str(line.id),
+            time_text(line.created_at),
+            status_text(line.status),
+            str(line.retry_count),
+            time_text(line.next_attempt_at),
+            Text(line.to[0] + others),
+            Text(line.subject or ""),
+            Text(line.error_code or ""),
+        )
+    console.print(shown if lines else "no records")
+    if next_before is not None:
+        console.print(f"older ones: --before {next_before}")
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """`messaging doctor`."""
+    console = console_for_people()
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        level = Text(f"{finding.level:<4}  ", style=_LEVEL_STYLE[finding.level])
+        console.print(level, Text(f"{finding.check:<{width}}  {finding.detail}"), sep="", soft_wrap=True)
+        if finding.advice:
+            console.print(Text(f"{'':<{width + 6}}  -> {finding.advice}", style="bold"), soft_wrap=True)
