@@ -56,7 +56,7 @@ class StrandedWatch:
         interval = min(LOOK_INTERVAL_SECONDS, self.warn_seconds)
         while not stopping.wait(interval):
             self.look()
-        self._drop_connection()
+        self.let_go()
 
     def look(self) -> None:
         """One look, by the one process that holds the lock. A database that is away is no news for this warning."""
@@ -68,7 +68,15 @@ class StrandedWatch:
                     self._look_at(self._connection, channel, table)
         except SQLAlchemyError as exc:
             logger.debug("no look at waiting records", extra={"error": type(exc).__name__})
-            self._drop_connection()
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Leave the asking to another process."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # Not returned to the pool: the lock must end with it.
+            connection.invalidate()
+            connection.close()
 
     def _connect_with_lock(self) -> Connection | None:
         """A connection that holds the lock for as long as it lasts; None while another process has it."""
@@ -108,10 +116,3 @@ class StrandedWatch:
                 "overdue": line.overdue_count,
             },
         )
-
-    def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # Not returned to the pool: the lock must end with it.
-            connection.invalidate()
-            connection.close()
