@@ -94,11 +94,15 @@ class WorkerProcess:
 
     def deliver(self, channel: str, pairs: list[list[int]]) -> dict[str, int]:
         """Deliver a chunk; see `DeliveryWorker.deliver`."""
-        delivery = self._deliveries.get(channel)
+        delivery = self.find_delivery(channel)
         if delivery is None:
             raise ConfigurationError(f"this worker does not consume the queue of {channel}, yet got its task")
         self._hints[channel].taken(len(pairs))
         return delivery.deliver(pairs)
+
+    def find_delivery(self, channel: str) -> DeliveryWorker | None:
+        """What delivers a channel here; None where its queue is not consumed."""
+        return self._deliveries.get(channel)
 
     def start_threads(self) -> None:
         """Everything that runs beside the tasks; daemons, as the process may have to end in the middle."""

@@ -1,5 +1,11 @@
 """A worker process: refuses to start where it could not work, shows the host's metrics, ends cleanly, and warns."""
 
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -12,7 +18,7 @@ from sqlalchemy import Engine, text
 from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.settings import Settings
-from tests.integration.tasks.conftest import Broker, Worker, eventually
+from tests.integration.tasks.conftest import ROOT, Broker, Worker, eventually
 
 Make = Callable[..., Worker]
 
@@ -143,3 +149,66 @@ def _age(engine: Engine) -> float:
                 text("SELECT extract(epoch FROM now() - next_attempt_at) FROM mail_send_record")
             ).scalar_one()
         )
+
+
+def test_a_send_that_hangs_ends_the_process_within_the_grace(settings: Settings, tmp_path: Path) -> None:  # C16, I7
+    script = """
+    import signal, sys, time
+    from messaging.clock import boot_seconds
+    from messaging.delivery.channel import Claim
+    from tasks import logs, worker
+    logs.configure("INFO")
+    process = worker.start(hostname="hung@here", threads=1, queues={"mail_send"})
+    def on_sigterm(*_):
+        print("SIGTERM", flush=True)
+        process.begin_stop()
+    signal.signal(signal.SIGTERM, on_sigterm)
+    # A send whose claim is older than the budget by the watchdog's seconds, in a thread that never comes back.
+    aged = boot_seconds() - 61
+    process.find_delivery("mail").watch.begin(Claim(1, 1, 1, 0, 0, {}, aged))
+    while True:
+        time.sleep(0.1)
+    """
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "MESSAGING_DATABASE_URL": settings.database_url,
+            "MESSAGING_REDIS_URL": settings.redis_url,
+            "MESSAGING_SECRETS_KEYS": ",".join(settings.secrets_keys),
+            "MESSAGING_METRICS__DIRECTORY": str(tmp_path / "metrics"),
+            "MESSAGING_DELIVERY__SEND_BUDGET_SECONDS": "60",
+            "MESSAGING_DELIVERY__SEND_MAX_SECONDS": "40",
+            "MESSAGING_DELIVERY__WATCHDOG_SECONDS": "1",
+            "MESSAGING_DELIVERY__REPLY_WAIT_SECONDS": "1",
+            "MESSAGING_DELIVERY__PREPARE_MAX_SECONDS": "5",
+            "MESSAGING_DELIVERY__COMMIT_TIMEOUT_SECONDS": "1",
+            "MESSAGING_DELIVERY__STOP_GRACE_SECONDS": "8",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.returncode == 1, done.stderr
+    assert done.stdout == "SIGTERM\n"
+    assert [line["event"] for line in lines if line["level"] in ("critical", "error")] == [
+        "a send hangs; the worker ends, to be started anew",
+        "sends did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them",
+    ]
+    assert time.monotonic() - started < 5 + 8 + 10  # one look, the grace, the start
+
+
+def test_importing_the_tasks_reads_no_environment_and_connects_to_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import tasks.dispatch, tasks.deliver, tasks.sweep, tasks.heartbeat, tasks.poison"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
