@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
 from messaging.db import encryption
-from messaging.db.engine import create_engine
+from messaging.db.engine import autocommitting, create_engine
 from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG
 from messaging.requests import BodyMode, SendMail
 from messaging.settings import Settings
@@ -25,7 +25,7 @@ class Database:
         self.settings = settings
         self.engine = create_engine(settings, application_name="benchmarks")
         #: Each statement its own transaction, as on the product's hot path.
-        self.autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self.autocommit = autocommitting(self.engine)
         # Loading millions of rows takes longer than any statement of the product may.
         self.loader = sa.create_engine(settings.database_url, isolation_level="AUTOCOMMIT")
         encryption.use_keys(settings.secrets_keys)

@@ -1,4 +1,4 @@
-"""The servers all benchmarks share, started when first needed: PostgreSQL, Valkey, the sink; the same for every contender.
+"""The servers all benchmarks share, started when first needed: PostgreSQL, Valkey, the sink.
 
 PostgreSQL runs with `fsync` and `synchronous_commit` on, and with room for what the benchmarks load; a database made
 here is migrated and knows one mail server.
@@ -114,7 +114,7 @@ class Stand:
 
 
 class System(Group):
-    """Two mail workers, a control worker and beat as an operator starts them; task events on, as `celeryconfig` says."""
+    """Two mail workers, a control worker and beat, as an operator starts them; `celeryconfig` has task events on."""
 
     def __init__(self, stand: Stand, database: str, threads: int) -> None:
         environment = stand.environment(database)

@@ -1,8 +1,8 @@
 """django-post-office: mails queued in PostgreSQL, sent by `send_queued_mail` with two processes of eight threads each.
 
-`python -m benchmarks.opponents.post_office COUNT PROCESSES` migrates, queues COUNT mails and drains them, then
-prints the seconds of the drain. Loading Django and queueing are not in the time. Its outcomes are written once a batch: a kill repeats up
-to a whole batch, where ours repeats what was on the wire.
+`python -m benchmarks.opponents.post_office COUNT PROCESSES` migrates, queues COUNT mails and drains them, then prints
+the seconds of the drain. Loading Django and queueing are not in the time. Its outcomes are written once a batch: a kill
+repeats up to a whole batch, where ours repeats what was on the wire.
 """
 
 import os
