@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from messaging import programs
 from messaging.delivery.status import SendStatus
 from messaging.errors import ConfigurationError, MessagingError
 from messaging.requests import BodyMode, MessageScope, Priority
@@ -428,8 +429,7 @@ def worker(
         if queue not in known:
             raise ConfigurationError(f"--queues is {queue!r}; allowed: {', '.join(sorted(known))}")
     called = name or f"{'+'.join(chosen)}-{os.getpid()}"
-    options = ["worker", "-Q", ",".join(chosen), "-n", f"{called}@%h", "-P", "threads", "-l", _level(log_level)]
-    _become_celery(*options, *(["-c", str(concurrency)] if concurrency else []))
+    _become(programs.worker(queues=chosen, name=called, log_level=_level(log_level), concurrency=concurrency))
 
 
 @app.command()
@@ -438,8 +438,7 @@ def beat(log_level: LogLevel = "INFO") -> None:
     from messaging.settings import load_settings
 
     load_settings()
-    # Its schedule is ours and fixed: nothing is worth a file, which two beats must never share.
-    _become_celery("beat", "-S", "celery.beat:Scheduler", "--pidfile=", "-l", _level(log_level))
+    _become(programs.beat(log_level=_level(log_level)))
 
 
 @app.command()
@@ -460,8 +459,7 @@ def flower(
         os.environ["FLOWER_BASIC_AUTH"] = f"messaging:{secrets.token_urlsafe(12)}"
         typer.echo(f"FLOWER_BASIC_AUTH is not set, so for this run it is {os.environ['FLOWER_BASIC_AUTH']}", err=True)
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)  # with it anybody could stop workers
-    read_only = "false" if allow_control else "true"
-    _become_celery("flower", f"--address={address}", f"--port={port}", f"--read-only={read_only}")
+    _become(programs.flower(address=address, port=port, may_control=allow_control))
 
 
 def _level(text: str) -> str:
@@ -471,16 +469,11 @@ def _level(text: str) -> str:
     return level
 
 
-def programs_folder() -> Path:
-    """Where Celery's programs run: Celery looks for `tasks` and `celeryconfig` in its working directory first."""
-    return Path(__file__).resolve().parent.parent
-
-
-def _become_celery(*arguments: str) -> NoReturn:
-    """Replaces this process, so that signals and the exit code are Celery's."""
-    os.chdir(programs_folder())
+def _become(argv: Sequence[str]) -> NoReturn:
+    """Replaces this process, so that signals and the exit code are the program's."""
+    os.chdir(programs.working_folder())
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "celery", "-A", "tasks", *arguments])  # noqa: S606
+    os.execv(argv[0], list(argv))  # noqa: S606
 
 
 # -- the whole -------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ AREA_SECONDS = 8.0
 BROKER_KEY_PREFIX = "msg:"
 #: Written by the heartbeat task every 30 s, by the wall clock.
 BEAT_ALIVE_KEY = "msg:beat:alive"
-#: Seconds for which ticks that began say that beat or nudges, and a worker on the control queue, are there.
+#: Seconds for which a tick that began says that a worker on the control queue is there, and beat or nudges.
 TICK_FRESH_SECONDS = 15.0
 
 #: Seconds from which an open transaction's snapshot slows the claim.
@@ -281,7 +281,7 @@ def _beat(settings: Settings, alive: bytes | str | None, begun: bytes | str | No
             "beat",
             Level.WARN,
             "no heartbeat so far, yet ticks run",
-            "beat has just started, or only nudges come: look again in half a minute, then start: messaging beat",
+            "only nudges come: start: messaging beat",
         )
     return Finding(
         "beat",

@@ -1,0 +1,131 @@
+"""What the demo shows: steps, a live table of states with progress, and at the end what each mail became and why."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from messaging.delivery.status import FINAL_STATUSES, SendStatus
+from messaging.demo.evidence import Ending, Row
+from messaging.demo.shop import Accepted, Fate
+from messaging.terminal import STATUS_STYLE, console_for_people, status_text, table
+
+#: Lines of news under the table.
+NEWS_LINES = 8
+#: Without a terminal: seconds between two lines of progress.
+PLAIN_INTERVAL_SECONDS = 1.0
+
+
+class Display:
+    """Standard output; a table that changes on a terminal, lines of progress elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self.console: Console = console_for_people()
+        self._total = total
+        self._began_at = time.monotonic()
+        self._live: Live | None = None
+        self._news: deque[Text] = deque(maxlen=NEWS_LINES)
+        self._seen: dict[int, Row] = {}
+        self._printed: tuple[float, str] = (0.0, "")
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Since the demo began."""
+        return time.monotonic() - self._began_at
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._live = Live(console=self.console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def say(self, words: str) -> None:
+        """One step, with the time since the beginning."""
+        line = Text(f"{self.elapsed_seconds:5.1f} s  {words}")
+        if self._live is not None:
+            self._news.append(line)
+        else:
+            self.console.print(line, soft_wrap=True)
+
+    def update(self, accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> None:
+        """Show where the records stand now."""
+        self._note_changes(accepted, rows)
+        ended = sum(row.status in FINAL_STATUSES for row in rows.values())
+        if self._live is not None:
+            bar = Table.grid(padding=(0, 1))
+            bar.add_row(
+                ProgressBar(total=self._total, completed=ended, width=50), f"{ended} of {self._total} have ended"
+            )
+            self._live.update(Group(_states(accepted, rows), bar, "", *self._news), refresh=True)
+            return
+        counts = Counter(row.status for row in rows.values())
+        told = ", ".join(f"{counts[status]} {status}" for status in SendStatus if counts[status])
+        printed_at, printed = self._printed
+        if told != printed and self.elapsed_seconds - printed_at >= PLAIN_INTERVAL_SECONDS:
+            self._printed = (self.elapsed_seconds, told)
+            self.say(f"{ended} of {self._total} have ended: {told}")
+
+    def _note_changes(self, accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> None:
+        addresses = {each.mail_id: each.order.address for each in accepted}
+        for record_id, row in rows.items():
+            if row != self._seen.get(record_id) and self._live is not None and row.status is not SendStatus.PENDING:
+                retries = f" after {row.retry_count} retries" if row.retry_count else ""
+                self._news.append(
+                    Text.assemble(
+                        f"{self.elapsed_seconds:5.1f} s  mail {record_id} to {addresses[record_id]}: ",
+                        (row.status, STATUS_STYLE[row.status]),
+                        retries,
+                    )
+                )
+        self._seen = dict(rows)
+
+    def conclude(self, endings: Sequence[Ending]) -> None:
+        """The closing table."""
+        shown = table("order", "mail", "to", "became", "attempts", "copies", "why")
+        for ending in endings:
+            shown.add_row(*_ending(ending))
+        self.console.print(shown)
+
+
+def _states(accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> Table:
+    """How many mails of each kind are in each state."""
+    shown = table("mails", *SendStatus, "no record")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for fate in Fate:
+        ids = [each.mail_id for each in accepted if each.order.fate is fate]
+        counts = Counter(rows[i].status for i in ids if i in rows)
+        cells = [Text(str(counts[s]) if counts[s] else "", style=STATUS_STYLE[s]) for s in SendStatus]
+        missing = sum(i not in rows for i in ids)
+        shown.add_row(fate.value, *cells, str(missing or ""))
+    return shown
+
+
+def _ending(ending: Ending) -> tuple[str | Text, ...]:
+    order, story = ending.accepted.order, ending.story
+    why = "its order was rolled back, and it with it" if story is None else story.why
+    if order.fate is Fate.KILLED and ending.copies > 1:
+        why += "; the worker was killed before it heard that the first was taken: the repeat has the same Message-ID"
+    return (
+        str(order.number),
+        str(ending.accepted.mail_id),
+        order.address,
+        Text("no record", style="dim") if story is None else status_text(story.status),
+        "" if story is None else str(len(story.attempts)),
+        str(ending.copies),
+        Text(f"WRONG: {ending.wrong}", style="bold red") if ending.wrong else Text(why),
+    )

@@ -1,0 +1,151 @@
+"""What became of the shop's mails, by the records and the mail server's own journal, against what ought to be."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from messaging.delivery.record import AttemptOutcome
+from messaging.delivery.status import FINAL_STATUSES, SendStatus
+from messaging.demo.capture_server import GREYLISTED_TIMES
+from messaging.demo.shop import Accepted, Fate, has_order
+from messaging.errors import RecordNotFound
+from messaging.mail.models import MailSendRecord
+from messaging.mail.records import Story, read_story
+
+
+@dataclass(slots=True)
+class Journal:
+    """What the mail server wrote down, read on as it grows."""
+
+    path: Path
+    #: Copies taken, by Message-ID.
+    taken: Counter[str] = field(default_factory=Counter)
+    #: Copies taken, by recipient.
+    taken_for: Counter[str] = field(default_factory=Counter)
+    #: Refusals for now, by recipient.
+    deferred: Counter[str] = field(default_factory=Counter)
+    #: EHLO name of the client whose message was taken and not answered, by recipient.
+    unanswered: dict[str, str] = field(default_factory=dict)
+    _offset: int = 0
+
+    def read(self) -> None:
+        """Take in what is new; a line that is not whole yet is left for the next time."""
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                self._take_in(json.loads(line))
+
+    def _take_in(self, fact: dict[str, object]) -> None:
+        match fact:
+            case {"event": "taken", "message_id": str(message_id), "recipients": list(recipients)}:
+                self.taken[message_id] += 1
+                self.taken_for.update(recipients)
+                if not fact["is_answered"]:
+                    self.unanswered.update(dict.fromkeys(recipients, str(fact["client"])))
+            case {"event": "deferred", "recipient": str(recipient)}:
+                self.deferred[recipient] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where one record stands."""
+
+    status: SendStatus
+    retry_count: int
+
+
+def read_rows(engine: Engine, accepted: Sequence[Accepted]) -> dict[int, Row]:
+    """Where the records stand, by record id; those rolled back are not there."""
+    r = MailSendRecord
+    statement = select(r.id, r.status, r.retry_count).where(r.id.in_([a.mail_id for a in accepted]))
+    with Session(engine) as session:
+        return {row.id: Row(SendStatus(row.status), row.retry_count) for row in session.execute(statement)}
+
+
+def is_final(accepted: Sequence[Accepted], rows: dict[int, Row]) -> bool:
+    """Whether every record that ought to be there has ended."""
+    return all(
+        a.mail_id in rows and rows[a.mail_id].status in FINAL_STATUSES
+        for a in accepted
+        if a.order.fate is not Fate.ROLLED_BACK
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What one order's mail became, and what is wrong with that."""
+
+    accepted: Accepted
+    #: None: there is no record.
+    story: Story | None
+    #: Copies the mail server took.
+    copies: int
+    #: Empty when all is as it ought to be.
+    wrong: str
+
+
+def conclude(engine: Engine, accepted: Sequence[Accepted], journal: Journal) -> list[Ending]:
+    """What every order's mail became."""
+    endings = []
+    with Session(engine) as session:
+        for each in accepted:
+            try:
+                story = read_story(session, each.mail_id)
+            except RecordNotFound:
+                story = None
+            order = each.order
+            if story is None or story.message_id is None:
+                copies = journal.taken_for[order.address]
+            else:
+                copies = journal.taken[story.message_id]
+            wrong = _what_is_wrong(order.fate, story, copies)
+            if not wrong and journal.taken_for[order.address] != copies:
+                wrong = f"{journal.taken_for[order.address]} copies for {order.address}, {copies} of this Message-ID"
+            if not wrong and order.fate is Fate.GREYLISTED and journal.deferred[order.address] != GREYLISTED_TIMES:
+                wrong = f"refused {journal.deferred[order.address]} times, not {GREYLISTED_TIMES}"
+            if not wrong and has_order(session, order.number) == (order.fate is Fate.ROLLED_BACK):
+                wrong = "the order and its mail did not happen together"
+            endings.append(Ending(each, story, copies, wrong))
+    return endings
+
+
+def strangers(endings: Sequence[Ending], journal: Journal) -> list[str]:
+    """Message-IDs the mail server took that belong to no record."""
+    known = {ending.story.message_id for ending in endings if ending.story is not None}
+    return sorted(journal.taken.keys() - known)
+
+
+def _what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
+    if fate is Fate.ROLLED_BACK:
+        if story is not None:
+            return f"its order was rolled back, yet it is {story.status}"
+        return f"its order was rolled back, yet {copies} were sent" if copies else ""
+    if story is None:
+        return "its record is gone"
+    expected = SendStatus.FAILED if fate is Fate.REFUSED else SendStatus.SENT
+    if story.status is not expected:
+        return f"is {story.status}, not {expected}: {story.why}"
+    match fate:
+        case Fate.REFUSED:
+            if copies:
+                return f"refused, yet {copies} were taken"
+            return "" if story.error_code == "SMTP_550_5.1.1" else f"failed for another reason: {story.why}"
+        case Fate.KILLED:
+            if not any(attempt.outcome == AttemptOutcome.SWEPT for attempt in story.attempts):
+                return "its worker was not killed in the middle of the send"
+            return "" if copies in (1, 2) else f"{copies} were taken, not the one in flight and its repeat"
+        case Fate.GREYLISTED if story.retry_count < GREYLISTED_TIMES:
+            return f"sent after {story.retry_count} retries, not {GREYLISTED_TIMES}"
+        case Fate.PARTLY if {r.result for r in story.recipients} != {"accepted", "refused"}:
+            return "one recipient ought to be accepted and one refused"
+    return "" if copies == 1 else f"{copies} were taken, not 1"
