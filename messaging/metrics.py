@@ -14,7 +14,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from messaging.errors import ConfigurationError
 
@@ -41,87 +41,87 @@ _making = threading.Lock()
 
 def accepted(channel: str, count: int = 1) -> None:
     """Records inserted by acceptance, before the caller's commit: a rollback is not taken back here."""
-    _metrics().accepted.labels(channel).inc(count)
+    _child("accepted", channel).inc(count)
 
 
 def sent(channel: str, provider: str | None, count: int = 1) -> None:
     """The other side accepted and the SENT write applied."""
-    _metrics().sent.labels(channel, provider or "unknown").inc(count)
+    _child("sent", channel, provider or "unknown").inc(count)
 
 
 def partial(channel: str, provider: str | None, count: int = 1) -> None:
     """SENT with at least one refused recipient; counted in `sent` too."""
-    _metrics().partial.labels(channel, provider or "unknown").inc(count)
+    _child("partial", channel, provider or "unknown").inc(count)
 
 
 def failed(channel: str, provider: str | None, outcome: str, count: int = 1) -> None:
     """An attempt failed and its write applied; `outcome` is retry, failed or dead_letter."""
-    _metrics().failed.labels(channel, provider or "unknown", outcome).inc(count)
+    _child("failed", channel, provider or "unknown", outcome).inc(count)
 
 
 def lost_updates(channel: str, step: str, count: int = 1) -> None:
     """A conditional update hit no row; `step` is claim, prepare, outcome, release, late, requeue or cancel."""
-    _metrics().lost_updates.labels(channel, step).inc(count)
+    _child("lost_updates", channel, step).inc(count)
 
 
 def late_outcomes(channel: str, result: str, count: int = 1) -> None:
     """An outcome that came after the sweep was still recorded (T14); `result` is sent or retry."""
-    _metrics().late_outcomes.labels(channel, result).inc(count)
+    _child("late_outcomes", channel, result).inc(count)
 
 
 def released(channel: str, reason: str, count: int = 1) -> None:
     """Claims given back unused (T11); `reason` is hold, stopping, dependency or old."""
-    _metrics().released.labels(channel, reason).inc(count)
+    _child("released", channel, reason).inc(count)
 
 
 def promoted(channel: str, count: int = 1) -> None:
     """Waiting records put in line because their time has come (T2a)."""
-    _metrics().promoted.labels(channel).inc(count)
+    _child("promoted", channel).inc(count)
 
 
 def swept(channel: str, result: str, count: int = 1) -> None:
     """Records taken back from a worker that vanished; `result` is retry, dead_letter or sent."""
-    _metrics().swept.labels(channel, result).inc(count)
+    _child("swept", channel, result).inc(count)
 
 
 def poison(event_type: str, count: int = 1) -> None:
     """Broker messages that no worker could process; `event_type` is that of the dead letter."""
-    _metrics().poison.labels(event_type).inc(count)
+    _child("poison", event_type).inc(count)
 
 
 def send_seconds(channel: str, provider: str | None, seconds: float) -> None:
     """One send, from connect or first command to the last reply."""
-    _metrics().send_seconds.labels(channel, provider or "unknown").observe(seconds)
+    _child("send_seconds", channel, provider or "unknown").observe(seconds)
 
 
 def due_to_sent_seconds(channel: str, provider: str | None, seconds: float) -> None:
     """From the moment a record was due to SENT."""
-    _metrics().due_to_sent_seconds.labels(channel, provider or "unknown").observe(seconds)
+    _child("due_to_sent_seconds", channel, provider or "unknown").observe(seconds)
 
 
 def dispatch_lag(channel: str, seconds: float) -> None:
     """How long a record had been due when a tick leased it."""
-    _metrics().dispatch_lag_seconds.labels(channel).observe(seconds)
+    _child("dispatch_lag_seconds", channel).observe(seconds)
 
 
 def due_records(channel: str, count: int) -> None:
     """Records in line, counted up to 10,000."""
-    _metrics().due_records.labels(channel).set(count)
+    _child("due_records", channel).set(count)
 
 
 def overdue_records(channel: str, count: int) -> None:
     """Records due but not yet promoted, counted up to 10,000."""
-    _metrics().overdue_records.labels(channel).set(count)
+    _child("overdue_records", channel).set(count)
 
 
 def oldest_due(channel: str, seconds: float) -> None:
     """Age of the oldest record in line; 0 with an empty line."""
-    _metrics().oldest_due_seconds.labels(channel).set(seconds)
+    _child("oldest_due_seconds", channel).set(seconds)
 
 
 def oldest_overdue(channel: str, seconds: float) -> None:
     """Age of the oldest record that promote should have put in line, 0 without one. Grows while no tick runs."""
-    _metrics().oldest_overdue_seconds.labels(channel).set(seconds)
+    _child("oldest_overdue_seconds", channel).set(seconds)
 
 
 def oldest_transaction(seconds: float) -> None:
@@ -219,6 +219,12 @@ class _Metrics:
     oldest_due_seconds: "Gauge"
     oldest_overdue_seconds: "Gauge"
     oldest_transaction_seconds: "Gauge"
+
+
+@functools.cache
+def _child(name: str, *labels: str) -> Any:
+    """The counter, gauge or histogram of these labels; found once, as a label look-up costs more than a count."""
+    return getattr(_metrics(), name).labels(*labels)
 
 
 def _metrics() -> _Metrics:

@@ -4,10 +4,11 @@ A chunk is claimed and prepared together; each record is sent, judged and timed 
 committer at once. Source: the protocol, section 2.
 """
 
+import json
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -199,14 +200,9 @@ class _Chunk:
         """T4, one statement for all; a record that did not move is somebody else's now."""
         delivery = self._delivery
         names = delivery.channel.prepared_columns
-        ordered = sorted(ready, key=lambda pair: pair[0].record_id)
-        parameters: dict[str, Any] = {
-            "ids": [c.record_id for c, _ in ordered],
-            "versions": [c.version for c, _ in ordered],
-            "token": ordered[0][0].token,
-        } | {name: [values.get(name) for _, values in ordered] for name in names}
+        rows = [{"id": c.record_id, "version": c.version, **values} for c, values in ready]
         try:
-            moved = self._write_prepared(names, parameters)
+            moved = self._write_prepared(names, [c for c, _ in ready], json.dumps(rows, default=datetime.isoformat))
         except SQLAlchemyError as exc:
             self._refused(ready, exc)
             return
@@ -245,10 +241,12 @@ class _Chunk:
         ids = [claimed.record_id for claimed in claims]
         delivery.committer.release_unclear(Unclear(ids, claims[0].token, delay))
 
-    def _write_prepared(self, names: tuple[str, ...], parameters: dict[str, Any]) -> set[int]:
+    def _write_prepared(self, names: tuple[str, ...], claims: Sequence[Claim], rows: str) -> set[int]:
         """Ids that moved. A lost reply is read again by the token, and the rest written once more."""
         delivery = self._delivery
         table = delivery.channel.table
+        token = claims[0].token
+        parameters = {"rows": rows, "token": token}
         try:
             with delivery.engine.connect() as connection:
                 return set(connection.execute(statements.prepared(table, names), parameters).scalars())
@@ -256,10 +254,10 @@ class _Chunk:
             if not exc.connection_invalidated:
                 raise
         with delivery.engine.connect() as connection:
-            rows = connection.execute(
-                statements.claimed_by(table), {"ids": parameters["ids"], "token": parameters["token"]}
+            found = connection.execute(
+                statements.claimed_by(table), {"ids": [c.record_id for c in claims], "token": token}
             ).fetchall()
-            written = {row.id for row in rows if row.prepared_at is not None}
+            written = {row.id for row in found if row.prepared_at is not None}
             return written | set(connection.execute(statements.prepared(table, names), parameters).scalars())
 
     # -- sending ----------------------------------------------------------------------------------------------------
@@ -313,12 +311,9 @@ class _Chunk:
             retry=delivery.settings.retry,
             rng=delivery.rng,
         )
-        outcome = replace(
-            outcome,
-            config_id=delivery.channel.config_id(claimed),
-            started_at=started,
-            ended_at=delivery.ticker(),
-        )
+        outcome.config_id = delivery.channel.config_id(claimed)
+        outcome.started_at = started
+        outcome.ended_at = delivery.ticker()
         delivery.committer.submit(outcome, self._tally)
 
 

@@ -21,6 +21,7 @@ from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.recipients import (
     RecipientResult,
     RecipientStatus,
+    Results,
     has_accepted,
     merge,
     only_accepted,
@@ -49,9 +50,9 @@ class Failure:
     is_uncertain: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outcome:
-    """One record's state after an attempt, ready to be written."""
+    """One record's state after an attempt; belongs to one thread until it is handed to the committer."""
 
     claim: Claim
     status: SendStatus
@@ -64,10 +65,10 @@ class Outcome:
     error_code: str | None = None
     error_message: str | None = None
     #: Recipient results, whole; None leaves them.
-    results: Mapping[str, Mapping[str, Any]] | None = None
+    results: Results | None = None
     is_uncertain: bool = False
     #: What a late outcome knows: recipients closed before, those it adds as accepted, and whether nobody is open then.
-    late_results: Mapping[str, Mapping[str, Any]] | None = None
+    late_results: Results | None = None
     is_late_sent: bool = False
     config_id: int | None = None
     #: Boot seconds.
@@ -92,7 +93,7 @@ class Outcome:
         )
 
 
-def _without_text(results: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]] | None:
+def _without_text(results: Results | None) -> Results | None:
     return None if results is None else {address: {**entry, "text": ""} for address, entry in results.items()}
 
 
@@ -121,12 +122,10 @@ def judge(
         outcome = _by_category(claim, deciding, results, retry, rng)
     else:
         outcome = _closed(claim, recipients, results, learnt)
-    return replace(
-        outcome,
-        results=results,
-        late_results=accepted_late,
-        is_late_sent=not open_recipients(recipients, accepted_late),
-    )
+    outcome.results = results
+    outcome.late_results = accepted_late
+    outcome.is_late_sent = not open_recipients(recipients, accepted_late)
+    return outcome
 
 
 def _deciding(learnt: Mapping[str, RecipientResult], still_open: Sequence[str]) -> Failure:
@@ -139,7 +138,7 @@ def _deciding(learnt: Mapping[str, RecipientResult], still_open: Sequence[str]) 
 def _closed(
     claim: Claim,
     recipients: Sequence[str],
-    results: Mapping[str, Mapping[str, Any]],
+    results: Results,
     learnt: Mapping[str, RecipientResult],
 ) -> Outcome:
     """Nobody is open: SENT if anybody was ever accepted, else FAILED; the first refusal says why."""
@@ -161,7 +160,7 @@ def _closed(
 def _by_category(
     claim: Claim,
     failure: Failure,
-    results: Mapping[str, Mapping[str, Any]],
+    results: Results,
     retry: RetrySettings,
     rng: random.Random,
 ) -> Outcome:
@@ -194,7 +193,7 @@ def _by_category(
             assert_never(unreachable)
 
 
-def _ended(outcome: Outcome, status: SendStatus, log_outcome: str, results: Mapping[str, Mapping[str, Any]]) -> Outcome:
+def _ended(outcome: Outcome, status: SendStatus, log_outcome: str, results: Results) -> Outcome:
     if has_accepted(results):
         return replace(outcome, status=SendStatus.SENT, log_outcome=AttemptOutcome.PARTIAL)
     return replace(outcome, status=status, log_outcome=log_outcome)
@@ -202,20 +201,29 @@ def _ended(outcome: Outcome, status: SendStatus, log_outcome: str, results: Mapp
 
 def _storable(text: str | None, limit: int) -> str | None:
     """Text that PostgreSQL takes: no NUL, no lone surrogate, cut."""
-    if text is None:
-        return None
+    if text is None or (text.isascii() and len(text) <= limit and "\x00" not in text):
+        return text
     return text[:limit].replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
 
 
-def _json(value: Mapping[str, Any] | None) -> str | None:
-    if value is None:
+def _storable_results(results: Results | None) -> dict[str, dict[str, Any]] | None:
+    if results is None:
         return None
-    # Escaped output holds no surrogate, but an escaped NUL or lone surrogate is refused by jsonb all the same.
-    cleaned = {
-        key: {k: _storable(v, MAX_MESSAGE_CHARS) if isinstance(v, str) else v for k, v in entry.items()}
-        for key, entry in value.items()
+    return {
+        address: {k: _storable(v, MAX_MESSAGE_CHARS) if isinstance(v, str) else v for k, v in entry.items()}
+        for address, entry in results.items()
     }
-    return json.dumps(cleaned, ensure_ascii=False)
+
+
+def _named(outcome: Outcome) -> dict[str, Any]:
+    """By what an outcome is found in the logs."""
+    claim = outcome.claim
+    return {
+        "record_id": claim.record_id,
+        "tenant_id": claim.tenant_id,
+        "trace_id": claim.content.get("trace_id"),
+        "attempt_no": claim.attempt_no,
+    }
 
 
 class OutcomeWriter:
@@ -241,17 +249,12 @@ class OutcomeWriter:
         `is_repeat`: the reply to an earlier commit of this group was lost, so what stands already counts as written.
         """
         table = self._channel.table
-        rows = connection.execute(statements.outcomes(table), self._arrays(group, is_late=False)).fetchall()
+        rows = connection.execute(statements.outcomes(table), self._parameters(group, is_late=False)).fetchall()
         due_to_sent = {(row.id, row.token): row.due_to_sent for row in rows}
-        applied: dict[tuple[int, int], str] = {}
-        lost = []
-        for outcome in group:
-            key = outcome.claim.key
-            if key in due_to_sent:
-                applied[key] = outcome.tally_key
-                self._count(outcome, due_to_sent[key])
-            else:
-                lost.append(outcome)
+        stand = [outcome for outcome in group if outcome.claim.key in due_to_sent]
+        lost = [outcome for outcome in group if outcome.claim.key not in due_to_sent]
+        applied = {outcome.claim.key: outcome.tally_key for outcome in stand}
+        self._report(stand, due_to_sent)
         if lost and is_repeat:
             lost = self._drop_recorded(connection, lost, applied)
         if lost:
@@ -268,16 +271,15 @@ class OutcomeWriter:
         }
         rows = connection.execute(statements.recorded(self._channel.table), parameters).fetchall()
         found = {(row.id, row.token) for row in rows}
-        for outcome in lost:
-            if outcome.claim.key in found:
-                applied[outcome.claim.key] = outcome.tally_key
-                self._count(outcome, None)
+        stand = [outcome for outcome in lost if outcome.claim.key in found]
+        applied |= {outcome.claim.key: outcome.tally_key for outcome in stand}
+        self._report(stand, {})
         return [o for o in lost if o.claim.key not in found]
 
     def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]) -> None:
         name = self._channel.name
         table = self._channel.table
-        rows = connection.execute(statements.late_outcomes(table), self._arrays(lost, is_late=True)).fetchall()
+        rows = connection.execute(statements.late_outcomes(table), self._parameters(lost, is_late=True)).fetchall()
         late = {(row.id, row.token): row.status for row in rows}
         for outcome in lost:
             key, record_id = outcome.claim.key, outcome.claim.record_id
@@ -291,59 +293,65 @@ class OutcomeWriter:
                 metrics.lost_updates(name, "outcome")
                 log.warning("outcome lost, the newer state stands", record_id=record_id, outcome=outcome.log_outcome)
 
-    def _count(self, outcome: Outcome, due_to_sent: float | None) -> None:
+    def _report(self, stand: Sequence[Outcome], due_to_sent: Mapping[tuple[int, int], float | None]) -> None:
+        """Count and log what was written; what went well shares one line, as a line costs more than its write."""
         name, provider = self._channel.name, self._channel.provider
-        fields = {
-            "record_id": outcome.claim.record_id,
-            "tenant_id": outcome.claim.tenant_id,
-            "trace_id": outcome.claim.content.get("trace_id"),
-            "attempt_no": outcome.claim.attempt_no,
-            "status": str(outcome.status),
-        }
+        plainly_sent = [o for o in stand if o.log_outcome == AttemptOutcome.SENT]
+        if plainly_sent:
+            metrics.sent(name, provider, len(plainly_sent))
+            log.info("sent", channel=name, records=[_named(o) for o in plainly_sent])
+        for outcome in stand:
+            waited = due_to_sent.get(outcome.claim.key)
+            if waited is not None:
+                metrics.due_to_sent_seconds(name, provider, waited)
+            if outcome.log_outcome != AttemptOutcome.SENT:
+                self._report_failure(outcome)
+
+    def _report_failure(self, outcome: Outcome) -> None:
+        name, provider = self._channel.name, self._channel.provider
+        fields = _named(outcome) | {"category": outcome.category, "error_code": outcome.error_code}
         if outcome.status is SendStatus.SENT:
             metrics.sent(name, provider)
-            if due_to_sent is not None:
-                metrics.due_to_sent_seconds(name, provider, due_to_sent)
-            if outcome.log_outcome == AttemptOutcome.PARTIAL:
-                metrics.partial(name, provider)
-                log.warning("sent to some recipients only", error_code=outcome.error_code, **fields)
-            else:
-                log.info("sent", **fields)
+            metrics.partial(name, provider)
+            log.warning("sent to some recipients only", **fields)
             return
         metrics.failed(name, provider, outcome.tally_key)
-        fields |= {"category": str(outcome.category), "error_code": outcome.error_code}
         if outcome.status is SendStatus.RETRY:
             log.info("send to be retried", delay_seconds=outcome.delay_seconds, **fields)
         elif outcome.category is ErrorCategory.AUTH:
             # Nobody gets an exception for it: an operator must act.
-            log.error("send failed, an operator must act", **fields)
+            log.error("send failed, an operator must act", status=outcome.status, **fields)
         else:
-            log.warning("send failed", **fields)
+            log.warning("send failed", status=outcome.status, **fields)
 
-    def _arrays(self, group: Sequence[Outcome], *, is_late: bool) -> dict[str, Any]:
+    def _parameters(self, group: Sequence[Outcome], *, is_late: bool) -> dict[str, Any]:
         now = self._ticker()
-        arrays: dict[str, list[Any]] = {name: [] for name in statements.OUTCOME_ARRAYS}
-        for outcome in sorted(group, key=lambda o: o.claim.record_id):
-            claim = outcome.claim
-            status, results, log_outcome = outcome.status, outcome.results, outcome.log_outcome
-            code, message = outcome.error_code, outcome.error_message
-            if is_late:
-                status = SendStatus.SENT if outcome.is_late_sent else SendStatus.RETRY
-                results = outcome.late_results
-            arrays["id"].append(claim.record_id)
-            arrays["version"].append(claim.version)
-            arrays["token"].append(claim.token)
-            arrays["status"].append(str(status))
-            arrays["retry_count"].append(outcome.retry_count)
-            arrays["delay"].append(outcome.delay_seconds)
-            arrays["error_code"].append(_storable(code, MAX_CODE_CHARS))
-            arrays["error_message"].append(_storable(message, MAX_MESSAGE_CHARS))
-            arrays["results"].append(_json(results))
-            arrays["uncertain"].append(outcome.is_uncertain)
-            arrays["attempt_no"].append(claim.attempt_no)
-            arrays["outcome"].append(log_outcome)
-            arrays["category"].append(None if outcome.category is None else str(outcome.category))
-            arrays["config_id"].append(outcome.config_id)
-            arrays["started_ago"].append(now - outcome.started_at)
-            arrays["ended_ago"].append(now - outcome.ended_at)
-        return arrays | self._constants
+        rows = [_row(outcome, now, is_late) for outcome in group]
+        return {"rows": json.dumps(rows, ensure_ascii=False), **self._constants}
+
+
+def _row(outcome: Outcome, now: float, is_late: bool) -> dict[str, Any]:
+    """The columns of `statements.OUTCOME_COLUMNS`."""
+    claim = outcome.claim
+    status, results = outcome.status, outcome.results
+    if is_late:
+        status = SendStatus.SENT if outcome.is_late_sent else SendStatus.RETRY
+        results = outcome.late_results
+    return {
+        "id": claim.record_id,
+        "version": claim.version,
+        "token": claim.token,
+        "status": status,
+        "retry_count": outcome.retry_count,
+        "delay": outcome.delay_seconds,
+        "error_code": _storable(outcome.error_code, MAX_CODE_CHARS),
+        "error_message": _storable(outcome.error_message, MAX_MESSAGE_CHARS),
+        "results": _storable_results(results),
+        "uncertain": outcome.is_uncertain,
+        "attempt_no": claim.attempt_no,
+        "outcome": outcome.log_outcome,
+        "category": outcome.category,
+        "config_id": outcome.config_id,
+        "started_ago": now - outcome.started_at,
+        "ended_ago": now - outcome.ended_at,
+    }

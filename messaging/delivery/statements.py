@@ -6,6 +6,7 @@ that a chunk costs one round trip. Times are the database's `now()`. Shapes and 
 2 and 6. Rows are picked by `id = ANY (ARRAY(SELECT ... FOR UPDATE))`: it is evaluated once and never becomes a scan.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from sqlalchemy import Table, TextClause, text
@@ -149,14 +150,13 @@ def claimed_by(table: Table) -> TextClause:
 def prepared(table: Table, names: tuple[str, ...]) -> TextClause:
     """T4: write the prepared fields `names` back. Guard: mine, not prepared yet. A null leaves the field as it is.
 
-    Parameters: `ids`, `versions`, `token`, and one array a name. Answers `id`.
+    Parameters: `rows`, a JSON array of objects with `id`, `version` and the names; `token`. Answers `id`.
     """
-    arrays = ", ".join(f"CAST(:{name} AS {_sql_type(table, name)}[])" for name in names)
+    columns = {"id": "bigint", "version": "bigint"} | {name: _sql_type(table, name) for name in names}
     sets = ", ".join(f"{name} = coalesce(p.{name}, r.{name})" for name in names)
     return text(f"""
         WITH p AS MATERIALIZED (
-            SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), {arrays})
-            AS p(id, version, {", ".join(names)})),
+            {_records(columns, "p")}),
         mine AS MATERIALIZED (
             SELECT r.id FROM {table.name} r JOIN p ON r.id = p.id AND r.version = p.version
             WHERE r.claim_token = :token AND r.status = 'SENDING' AND r.prepared_at IS NULL
@@ -172,8 +172,14 @@ def _sql_type(table: Table, name: str) -> str:
     return "text" if compiled.startswith("VARCHAR") else compiled
 
 
-#: The arrays that describe outcomes, in order, with their SQL types; `outcome.py` fills them.
-OUTCOME_ARRAYS = {
+def _records(columns: Mapping[str, str], alias: str) -> str:
+    """The JSON array `rows` as a table: one parameter costs a tenth of an array a column to write in Python."""
+    names = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS {alias}({names})"
+
+
+#: What describes an outcome, with its SQL type; `outcome.py` fills it.
+OUTCOME_COLUMNS = {
     "id": "bigint",
     "version": "bigint",
     "token": "bigint",
@@ -192,10 +198,7 @@ OUTCOME_ARRAYS = {
     "ended_ago": "float8",  #: seconds
 }
 
-_OUTCOMES = "SELECT * FROM unnest({arrays}) AS o({names})".format(
-    arrays=", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in OUTCOME_ARRAYS.items()),
-    names=", ".join(OUTCOME_ARRAYS),
-)
+_OUTCOMES = _records(OUTCOME_COLUMNS, "o")
 
 #: A group may hold two claims of one record, an old one's outcome and the one that won it since: each meets its own.
 _FROM_ITS_CLAIM = "r.id = o.id AND r.version = o.version AND r.claim_token = o.token"
@@ -245,8 +248,9 @@ def _set_results(table: Table, value: str) -> str:
 def outcomes(table: Table) -> TextClause:
     """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
 
-    Parameters: the arrays of `OUTCOME_ARRAYS`; `channel`, `provider`, `queue`, `worker_name`. Answers `id`,
-    `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
+    Parameters: `rows`, a JSON array of objects with `OUTCOME_COLUMNS`; `channel`, `provider`, `queue`,
+    `worker_name`. Answers `id`, `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of
+    the rows that moved.
     """
     return text(f"""
         WITH o AS MATERIALIZED ({_OUTCOMES}),
@@ -276,9 +280,9 @@ def outcomes(table: Table) -> TextClause:
 def late_outcomes(table: Table) -> TextClause:
     """T14: an outcome whose record the sweep put back meanwhile. Guard: RETRY, swept, the claim's token; no version.
 
-    The arrays are those of `outcomes`. Of `results` those are merged that are accepted; the others are what the claim
-    knew to be closed. `status` is SENT when nobody is open by that, else RETRY; a recipient that an operator opened
-    again meanwhile (T15) keeps the record in RETRY. The count and the due time stay. Never from another status.
+    The parameters are those of `outcomes`. Of `results` those are merged that are accepted; the others are what the
+    claim knew to be closed. `status` is SENT when nobody is open by that, else RETRY; a recipient that an operator
+    opened again meanwhile (T15) keeps the record in RETRY. The count and the due time stay. Never from another status.
     Answers `id`, `token`, `status`.
     """
     of_late = "jsonb_each(o.results) e WHERE e.value ->> 'result'"
