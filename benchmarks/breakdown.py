@@ -24,6 +24,7 @@ from messaging.clock import boot_seconds, utc_now
 from messaging.delivery import due
 from messaging.delivery.worker import DeliveryWorker
 from messaging.mail.models import MAIL_SEND_RECORD
+from tasks import logs
 from tasks.channels import CHANNELS
 
 MAILS = 6000
@@ -73,6 +74,7 @@ def by_module(stand: Stand) -> Iterator[Figure]:
         ticker=boot_seconds,
         rng=random.Random(),
     )
+    logs.configure("INFO", str(stand.root / "by_module.log"))
     deliver_all(database, worker, 200)
     profile = cProfile.Profile()
     profile.enable()

@@ -6,8 +6,8 @@ lie the nudge, the tick, the task, the claim and the preparation. Mails come one
 the beat's half second, so that no rhythm helps; workers, control worker and beat as an operator starts them.
 
 What would make it lie: starting the clock after the commit; the beat's tick taking the mail by chance (it does for some
-mails, as in life: the pauses are random); a connection that is always kept (the pauses reach beyond a second, and the first
-mails of the series open new ones).
+mails, as in life: the pauses are random); a connection that is always kept (with two workers of eight threads and a
+mail a second some mails open a new one).
 """
 
 import random
