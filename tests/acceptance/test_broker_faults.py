@@ -1,0 +1,128 @@
+"""The broker is flushed, restarted, away, silent: nothing is lost and nothing is sent twice (`operate.md` section 13)."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Start
+from tests.acceptance.local_nodes import eventually, stays
+from tests.acceptance.records import accept, assert_each_once, attempt_outcomes, rows, statuses, wait_for
+from tests.acceptance.system import LEASE_SECONDS, MessagingSetup
+
+#: With Valkey, and once also with Debian's redis-server.
+with_both_brokers = pytest.mark.parametrize("broker_kind", ["valkey", "redis-server"], indirect=True)
+
+MAILS = 1000
+
+
+def begin_to_send(setup: MessagingSetup) -> list[int]:
+    """Accept 1,000 mails to a server that takes its time, and wait until some have gone and many are under way."""
+    setup.smtp.on("EOD", delay_seconds=0.03)
+    ids = accept(setup, MAILS)
+    setup.smtp.wait_for(MAILS // 5, 60)
+    return ids
+
+
+def assert_nothing_was_lost_or_repeated(setup: MessagingSetup, ids: list[int]) -> None:
+    assert_each_once(setup, len(ids))
+    # Nobody was killed, so no attempt vanished: what was lost was only handed out, and cost no retry.
+    assert attempt_outcomes(setup) == {"SENT": len(ids)}
+    assert {record.retry_count for record in rows(setup, ids)} == {0}
+
+
+@with_both_brokers
+def test_a_broker_flushed_in_the_middle_of_1000_mails_loses_and_repeats_none(start: Start) -> None:
+    # operate.md O49
+    setup = start(mail_workers=2, beats=2)
+    ids = begin_to_send(setup)
+    eventually(lambda: setup.queue_length("mail_send"), 10, "messages are queued")
+    with setup.redis as client:
+        client.flushall()
+    wait_for(setup, {"SENT": MAILS}, LEASE_SECONDS + 90)
+    assert_nothing_was_lost_or_repeated(setup, ids)
+
+
+@with_both_brokers
+def test_a_broker_restarted_in_the_middle_of_1000_mails_loses_and_repeats_none(start: Start) -> None:
+    setup = start(mail_workers=2, beats=2)
+    ids = begin_to_send(setup)
+    setup.broker.restart()
+    wait_for(setup, {"SENT": MAILS}, LEASE_SECONDS + 90)
+    assert_nothing_was_lost_or_repeated(setup, ids)
+    assert all(node.is_running() for node in setup.nodes)
+
+
+@with_both_brokers
+def test_a_broker_that_crashes_in_the_middle_of_1000_mails_loses_and_repeats_none(start: Start) -> None:
+    setup = start(mail_workers=2, beats=2)
+    ids = begin_to_send(setup)
+    setup.broker.kill()
+    assert setup.broker.container.status == "exited"
+    setup.broker.restart()
+    wait_for(setup, {"SENT": MAILS}, LEASE_SECONDS + 90)
+    assert_nothing_was_lost_or_repeated(setup, ids)
+
+
+@with_both_brokers
+def test_a_broker_away_for_30_seconds_in_the_middle_of_1000_mails_loses_and_repeats_none(start: Start) -> None:
+    # operate.md O56, of the broker: what is under way ends, nothing else begins
+    setup = start(mail_workers=2, beats=2)
+    ids = begin_to_send(setup)
+    setup.server.stop()
+    back_at = time.monotonic() + 30
+    eventually(lambda: "SENDING" not in statuses(setup), 15, "sends under way have ended")
+    ended = statuses(setup)["SENT"]
+    stays(lambda: statuses(setup)["SENT"] == ended, max(0.0, back_at - time.monotonic()), "nothing new is sent")
+    assert all(node.is_running() for node in setup.nodes)
+    setup.server.start()
+    wait_for(setup, {"SENT": MAILS}, LEASE_SECONDS + 90)
+    assert_nothing_was_lost_or_repeated(setup, ids)
+
+
+@with_both_brokers
+def test_a_worker_consumes_again_after_its_idle_broker_restarted_twice(start: Start) -> None:
+    # case redis-02
+    setup = start()
+    started_at = time.monotonic()
+    setup.broker.restart()
+    setup.broker.restart()
+    assert time.monotonic() - started_at < 3
+    accept(setup, 5)
+    wait_for(setup, {"SENT": 5}, 60)
+    assert_each_once(setup, 5)
+    assert all(node.is_running() for node in setup.nodes)
+
+
+@with_both_brokers
+def test_mails_accepted_while_the_broker_is_away_are_reported_once_and_sent_later(start: Start) -> None:
+    # operate.md O58; the warning comes while the broker is away
+    setup = start(mail_workers=2, settings={"DISPATCH__STRANDED_WARN_SECONDS": "2"})
+    setup.server.stop()
+    accept(setup, 20)
+    eventually(lambda: stranded_warnings(setup), 30, "a warning that records wait")
+    stays(lambda: len(stranded_warnings(setup)) == 1, 6, "one warning")
+    (warning,) = stranded_warnings(setup)
+    assert warning["channel"] == "mail"
+    assert warning["away"] == "broker"
+    assert statuses(setup) == {"PENDING": 20}
+    setup.server.start()
+    wait_for(setup, {"SENT": 20}, 60)
+    assert_each_once(setup, 20)
+
+
+def test_mails_that_no_worker_takes_are_reported_as_waiting_for_workers(start: Start) -> None:
+    setup = start(mail_workers=0, settings={"DISPATCH__STRANDED_WARN_SECONDS": "2"})
+    accept(setup, 3)
+    eventually(lambda: stranded_warnings(setup), 30, "a warning that records wait")
+    assert [w["away"] for w in stranded_warnings(setup)] == ["workers"]
+    setup.add_worker("mail0", "mail_send")
+    setup.wait_ready()
+    wait_for(setup, {"SENT": 3}, 60)
+
+
+def stranded_warnings(setup: MessagingSetup) -> list[dict[str, Any]]:
+    """Of all processes."""
+    lines = [line for log in setup.logs().values() for line in log.splitlines() if '"due records wait"' in line]
+    return [json.loads(line) for line in lines]
