@@ -1,20 +1,26 @@
-"""The schema's version: upgrade, current, and whether models and database agree. Migrations lie beside the package."""
+"""The schema's version: upgrade, current, and whether models and database agree. Migrations lie beside the package.
 
+Alembic is imported where it works: a worker, which only compares two versions, would keep 7 MB for it.
+"""
+
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine
 
 from messaging.db.base import Base
 from messaging.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 #: Two upgrades at once: the second waits. Any constant nobody else uses.
 _ADVISORY_LOCK = 7_272_740_001
+
+#: How a migration names itself.
+_REVISION = re.compile(r"""^revision(?:: str)? = ["'](\w+)["']""", re.MULTILINE)
 
 
 def migrations_folder() -> Path:
@@ -28,7 +34,9 @@ def migrations_folder() -> Path:
     )
 
 
-def _config(connection: Connection | None = None) -> Config:
+def _config(connection: Connection) -> "Config":
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(migrations_folder()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
@@ -38,14 +46,26 @@ def _config(connection: Connection | None = None) -> Config:
 
 def head() -> str:
     """The revision this code expects."""
-    revision = ScriptDirectory.from_config(_config()).get_current_head()
-    if revision is None:
+    return revisions()[-1]
+
+
+def revisions() -> list[str]:
+    """All revisions this code knows, oldest first: migrations are one line, in the order of their files' numbers."""
+    found = []
+    for path in sorted((migrations_folder() / "versions").glob("[0-9]*.py")):
+        match = _REVISION.search(path.read_text(encoding="utf-8"))
+        if match is None:
+            raise ConfigurationError(f"the migration {path.name} names no revision")
+        found.append(match[1])
+    if not found:
         raise ConfigurationError("the migrations folder is empty")
-    return revision
+    return found
 
 
 def upgrade(url: str, revision: str = "head") -> None:
     """Bring the database up to `revision`, in one transaction; several at once wait for each other."""
+    from alembic import command
+
     engine = sa.create_engine(url)
     try:
         with engine.begin() as connection:
@@ -58,7 +78,12 @@ def upgrade(url: str, revision: str = "head") -> None:
 def current(engine: Engine) -> str | None:
     """The database's revision; None before the first upgrade."""
     with engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        if connection.execute(sa.select(sa.func.to_regclass("alembic_version"))).scalar_one() is None:
+            return None
+        revision: str | None = connection.execute(
+            sa.text("SELECT version_num FROM alembic_version")
+        ).scalar_one_or_none()
+        return revision
 
 
 def require_head(engine: Engine) -> None:
@@ -69,8 +94,7 @@ def require_head(engine: Engine) -> None:
     found, expected = current(engine), head()
     if found == expected:
         return
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if found is None or found in known:
+    if found is None or found in revisions():
         raise ConfigurationError(
             f"the schema is at {found or 'nothing'}, this code needs {expected}; run: messaging db upgrade"
         )
@@ -79,6 +103,9 @@ def require_head(engine: Engine) -> None:
 
 def differences(engine: Engine) -> list[str]:
     """How the database differs from the models imported so far, one line each; empty when they agree."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         return [repr(difference) for difference in compare_metadata(context, Base.metadata)]
