@@ -26,10 +26,11 @@ PLAIN_INTERVAL_SECONDS = 1.0
 class Display:
     """Standard output; a table that changes on a terminal, lines of progress elsewhere."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, began_at: float) -> None:
+        """`total` records are to end; `began_at` is a reading of `time.monotonic()`."""
         self.console: Console = console_for_people()
         self._total = total
-        self._began_at = time.monotonic()
+        self._began_at = began_at
         self._live: Live | None = None
         self._news: deque[Text] = deque(maxlen=NEWS_LINES)
         self._seen: dict[int, Row] = {}
@@ -60,6 +61,10 @@ class Display:
             self._news.append(line)
         else:
             self.console.print(line, soft_wrap=True)
+
+    def print_line(self, words: str) -> None:
+        """A line as it is."""
+        self.console.print(words, soft_wrap=True, markup=False)
 
     def update(self, accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> None:
         """Show where the records stand now."""

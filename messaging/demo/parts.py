@@ -1,0 +1,148 @@
+"""The parts of the demo's system and their order: servers, then programs; the stop the other way round."""
+
+import os
+import secrets
+import shutil
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from cryptography.fernet import Fernet
+
+from messaging import programs
+from messaging.demo import environment
+from messaging.demo.folder import leave
+from messaging.demo.stop import StopRequest
+from messaging.demo.supervisor import Program, Supervisor
+from messaging.embedded import Postgres, Valkey, free_port
+from messaging.settings import Settings, load_settings
+
+#: Seconds a program may take to come up.
+START_SECONDS = 60.0
+#: Seconds between two looks whether it has.
+LOOK_SECONDS = 0.03
+
+#: PostgreSQL's data is thrown away at the end, so it need not survive a crash of the machine.
+POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
+
+#: Order of the stop: who asks for work first, who does it last, then where it goes.
+STOP_ORDER = (("beat", "flower", "control"), ("mail-1", "mail-2"), ("smtp",))
+
+
+class DemoFailed(Exception):
+    """Something the demo waits for does not come."""
+
+
+class Parts:
+    """Everything that runs beside this process; a context that leaves nothing behind."""
+
+    def __init__(self, folder: Path, stop: StopRequest) -> None:
+        self.folder = folder
+        self.mail_folder, self.log_folder = folder / "mail", folder / "log"
+        #: Written by the mail server.
+        self.journal_path = folder / "journal.jsonl"
+        #: To source in a shell.
+        self.environment_path = folder / "environment"
+        self.postgres = Postgres(folder, settings=POSTGRES_SETTINGS)
+        self.valkey = Valkey(folder)
+        self.supervisor = Supervisor(self.log_folder, programs.working_folder())
+        self.flower_url = f"http://127.0.0.1:{free_port()}"
+        self.flower_password = secrets.token_urlsafe(9)
+        self._stop = stop
+        self._resources = ExitStack()
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="start")
+
+    def __enter__(self) -> Self:
+        for step in (self._leave, self.postgres.remove, self._stop_programs, self._pool.shutdown):
+            self._resources.callback(step)  # the last one first: nothing is stopped while it starts
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def _stop_programs(self) -> None:
+        self.supervisor.stop(STOP_ORDER)
+        self.valkey.stop()
+
+    def _leave(self) -> None:
+        shutil.rmtree(self.valkey.home, ignore_errors=True)
+        leave(self.folder)
+
+    def start_servers(self) -> "list[Future[object]]":
+        """Begin to start PostgreSQL, Valkey and the mail server; the answers are there when they run."""
+        capture = [sys.executable, "-m", "messaging.demo.capture_server"]
+        paths = (self.mail_folder, self.journal_path, self._smtp_port_path)
+        self.supervisor.start(Program("smtp", [*capture, *map(str, paths)], environment.without_foreign(os.environ)))
+        return [self._pool.submit(self.postgres.start), self._pool.submit(self.valkey.start)]
+
+    def configure(self) -> Settings:
+        """The servers run: keep them running, and give this process and the programs their settings."""
+        self.supervisor.watch(self.postgres, self.valkey)
+        variables = environment.demo_settings(
+            database_url=self.postgres.url(),
+            redis_url=self.valkey.url,
+            secrets_key=Fernet.generate_key().decode(),
+            folder=self.folder,
+        )
+        environment.write_file(self.environment_path, variables)
+        environment.become({**variables, "TMPDIR": str(self.folder / "tmp"), "PYTHONUNBUFFERED": "1"})
+        return load_settings()
+
+    def start_first(self, settings: Settings) -> None:
+        """What a mail needs on its way: a worker for ticks, one for mail, and beat."""
+        self._start(
+            settings, "control", programs.worker(queues=[settings.queues.control], name="control", concurrency=2)
+        )
+        self._start(settings, "beat", programs.beat())
+        self._start_mail_worker(settings, "mail-1")
+
+    def start_others(self, settings: Settings) -> None:
+        """A second worker for mail, and Flower."""
+        self._start_mail_worker(settings, "mail-2")
+        address, port = self.flower_url.removeprefix("http://").split(":")
+        login = f"demo:{self.flower_password}"
+        self._start(settings, "flower", programs.flower(address=address, port=int(port)), FLOWER_BASIC_AUTH=login)
+
+    def _start_mail_worker(self, settings: Settings, name: str) -> None:
+        argv = programs.worker(queues=[settings.queues.mail_send], name=name, concurrency=4)
+        # By its EHLO name the mail server tells which of them talks to it.
+        self._start(settings, name, argv, MESSAGING_MAIL__EHLO_NAME=f"{name}.example.net")
+
+    def _start(self, settings: Settings, name: str, argv: Sequence[str], **variables: str) -> None:
+        grace = settings.delivery.stop_grace_seconds
+        self.supervisor.start(Program(name, argv, {**os.environ, **variables}, stop_seconds=grace))
+
+    @property
+    def _smtp_port_path(self) -> Path:
+        return self.folder / "smtp.port"
+
+    def smtp_port(self) -> int:
+        """Where the mail server listens. Raises: DemoFailed, Stopped."""
+        self.wait_for(self._smtp_port_path.exists, "the mail server does not start")
+        return int(self._smtp_port_path.read_text())
+
+    def wait_for(self, condition: Callable[[], bool], otherwise: str) -> None:
+        """Wait until it holds.
+
+        Raises: DemoFailed, when it takes too long; Stopped; ConfigurationError for a program that does not stay up.
+        """
+        until = time.monotonic() + START_SECONDS
+        while not condition():
+            self.supervisor.require_hope()
+            if time.monotonic() > until:
+                raise DemoFailed(otherwise)
+            self._stop.sleep(LOOK_SECONDS)
+
+    def is_flower_there(self) -> bool:
+        """Whether Flower answers."""
+        with suppress(OSError), urllib.request.urlopen(f"{self.flower_url}/healthcheck", timeout=2):  # noqa: S310
+            return True
+        return False

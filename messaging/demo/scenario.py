@@ -1,0 +1,135 @@
+"""The shop's day: orders placed, a worker killed in the middle of a send, mails watched to their end, and judged."""
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from messaging import api
+from messaging.db import schema
+from messaging.db.trouble import is_away
+from messaging.demo.display import Display
+from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers
+from messaging.demo.parts import DemoFailed, Parts
+from messaging.demo.shop import Accepted, Fate, first_order, further_orders, open_shop, place
+from messaging.demo.stop import StopRequest
+
+#: Seconds between two looks at the records.
+LOOK_SECONDS = 0.1
+#: Seconds between two orders, so that one can follow.
+ORDER_SECONDS = 0.1
+#: Seconds after which records that have not ended are wrong.
+DEADLINE_SECONDS = 90.0
+
+
+class Scenario:
+    """One run; the servers are up."""
+
+    def __init__(self, parts: Parts, stop: StopRequest, began_at: float) -> None:
+        self._parts = parts
+        self._stop = stop
+        self._orders = [first_order(), *further_orders()]
+        records = sum(order.fate is not Fate.ROLLED_BACK for order in self._orders)
+        self._display = Display(records, began_at)
+        self._journal = Journal(parts.journal_path)
+        self._accepted: list[Accepted] = []
+        self._rows: dict[int, Row] = {}
+
+    def run(self) -> bool:
+        """Everything up to the closing words; answers whether all is as it ought to be.
+
+        Raises: DemoFailed, Stopped, ConfigurationError.
+        """
+        parts, say = self._parts, self._display.say
+        say(f"PostgreSQL on port {parts.postgres.port} and Valkey on port {parts.valkey.port} run in {parts.folder}")
+        schema.upgrade(parts.postgres.url())
+        self._stop.check()
+        settings = parts.configure()
+        parts.start_first(settings)
+        say("the schema is there; a worker for ticks, one for mail, and beat start")
+        self._engine = api.configure(settings).engine
+        open_shop(self._engine, smtp_port=parts.smtp_port())
+        with self._display:
+            self._place_first()
+            parts.start_others(settings)
+            say(f"{len(self._orders) - 1} more orders come in, while a second worker for mail and Flower start")
+            self._place_others_and_watch()
+        endings = conclude(self._engine, self._accepted, self._journal)
+        self._display.conclude(endings)
+        wrong = self._what_is_wrong(endings)
+        self._sum_up(wrong)
+        return not wrong
+
+    def _place_first(self) -> None:
+        """Place the first order; when the mail server has its mail and says nothing, kill the worker that waits."""
+        order = self._orders[0]
+        self._accepted.append(place(self._engine, order))
+        self._display.say(f"order {order.number} is placed: its worker will be killed in the middle of the send")
+
+        def is_in_flight() -> bool:
+            self._look()
+            return order.address in self._journal.unanswered
+
+        self._parts.wait_for(is_in_flight, f"the mail to {order.address} does not reach the mail server")
+        name = self._journal.unanswered[order.address].partition(".")[0]
+        self._parts.supervisor.kill(name)
+        self._display.say(f"the mail server has taken it and keeps its reply back: worker {name} is killed (SIGKILL)")
+
+    def _place_others_and_watch(self) -> None:
+        """Place all other orders, and watch until every mail has ended or time is up."""
+        waiting = iter(self._orders[1:])
+        order = next(waiting, None)
+        next_order_at = looked_at = 0.0
+        until = time.monotonic() + DEADLINE_SECONDS
+        while (at := time.monotonic()) < until:
+            if order is not None and at >= next_order_at:
+                self._accepted.append(place(self._engine, order))
+                order, next_order_at = next(waiting, None), at + ORDER_SECONDS
+            if at - looked_at >= LOOK_SECONDS:
+                looked_at = at
+                self._look()
+                if order is None and is_final(self._accepted, self._rows):
+                    return
+            self._stop.sleep(LOOK_SECONDS / 4)
+
+    def _look(self) -> None:
+        self._parts.supervisor.require_hope()
+        self._journal.read()
+        try:
+            self._rows = read_rows(self._engine, self._accepted)
+        except SQLAlchemyError as exc:
+            if not is_away(exc):
+                raise
+            return  # being restarted: what was seen last stands until the next look
+        self._display.update(self._accepted, self._rows)
+
+    def _what_is_wrong(self, endings: Sequence[Ending]) -> list[str]:
+        wrong = [f"mail {e.accepted.mail_id}, {e.accepted.order.fate.value}: {e.wrong}" for e in endings if e.wrong]
+        self._journal.read()
+        wrong += [f"the mail server took {each}, which is no record's" for each in strangers(endings, self._journal)]
+        files, copies = len(list(self._parts.mail_folder.glob("*.eml"))), sum(ending.copies for ending in endings)
+        if files != copies:
+            wrong.append(f"{files} captured files for {copies} copies of our mails")
+        try:
+            self._parts.wait_for(self._parts.is_flower_there, "Flower does not answer")
+        except DemoFailed as exc:
+            wrong.append(str(exc))
+        return wrong
+
+    def _sum_up(self, wrong: Sequence[str]) -> None:
+        parts, print_line = self._parts, self._display.print_line
+        for line in wrong:
+            print_line(f"WRONG: {line}")
+        took = f"after {self._display.elapsed_seconds:.1f} s"
+        if wrong:
+            print_line(f"Not all is as it ought to be, {took}. Logs: {parts.log_folder}")
+        else:
+            print_line(f"All {len(self._orders)} orders ended as they ought to, {took}.")
+        command = shlex.quote(str(Path(sys.executable).with_name("messaging")))
+        print_line(f"Captured mail:   {parts.mail_folder}, one file each")
+        print_line(f"Flower:          {parts.flower_url}, user demo, password {parts.flower_password}")
+        print_line("A mail's story, while all this is up:")
+        print_line(f"  . {shlex.quote(str(parts.environment_path))}; {command} show {self._accepted[0].mail_id}")
