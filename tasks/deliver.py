@@ -6,11 +6,14 @@ from tasks import worker
 from tasks.app import app
 from tasks.poison import WrongArguments
 
+#: What may become of a record; Flower shows every count, 0 too.
+RESULTS = ("sent", "retry", "failed", "dead_letter", "released", "not_mine")
+
 
 @app.task(name="messaging.deliver_mail")
 def deliver_mail(pairs: list[list[int]]) -> dict[str, int]:
     """Deliver mail; answers counts by what became of the records."""
-    return worker.process().deliver("mail", _checked(pairs))
+    return dict.fromkeys(RESULTS, 0) | worker.process().deliver("mail", _checked(pairs))
 
 
 def _checked(pairs: Any) -> list[list[int]]:

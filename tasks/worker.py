@@ -5,6 +5,7 @@ Nothing is built at import. A process that cannot work refuses to start with one
 
 import logging
 import os
+import queue
 import random
 import signal
 import threading
@@ -68,7 +69,9 @@ class WorkerProcess:
         self._deliveries: dict[str, DeliveryWorker] = {}
         self._hints: dict[str, WorkerHints] = {}
         self._channels: list[BuiltChannel] = []
-        self._stop_asked = threading.Event()
+        #: Something to get once a stop was asked for. Not an Event: a second signal that interrupts `set` would wait for
+        #: the lock that the first one holds, for ever; this queue's `put` may be interrupted by itself.
+        self._stop_asked: queue.SimpleQueue[None] = queue.SimpleQueue()
         #: Monotonic seconds at which the process must have ended; set by a stop.
         self._end_by: float | None = None
 
@@ -139,7 +142,7 @@ class WorkerProcess:
 
         Called in a signal handler, which may have interrupted anything: a thread that waits for it does the work.
         """
-        self._stop_asked.set()
+        self._stop_asked.put(None)
 
     def close(self) -> None:
         """All tasks have ended: write the last outcomes, leave nothing open."""
@@ -156,7 +159,7 @@ class WorkerProcess:
         self.archive_engine.dispose()
         self.redis.close()
         self._has_ended.set()
-        self._stop_asked.set()
+        self._stop_asked.put(None)
 
     def _start(self, name: str, body: Callable[[], None]) -> None:
         threading.Thread(target=body, name=f"messaging-{name}", daemon=True).start()
@@ -181,7 +184,7 @@ class WorkerProcess:
 
     def _stop_in_time(self) -> None:
         """The process ends within the grace; what hangs until then is left to the sweep."""
-        self._stop_asked.wait()
+        self._stop_asked.get()
         if self._has_ended.is_set():
             return
         grace_seconds = self.settings.delivery.stop_grace_seconds

@@ -2,9 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,59 +10,61 @@ import pytest
 import redis
 from kombu import Connection, Producer
 
-from messaging.child_process import spawn
 from messaging.settings import Settings
+from tests.acceptance import local_nodes
+from tests.acceptance.local_nodes import LocalProcess, LocalWorkerContainer
 
-ROOT = Path(__file__).parents[3]
 
-
-def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Poll until `condition` answers something true."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, condition
-        time.sleep(0.02)
-    return found
+def eventually(is_met: Callable[[], Any], seconds: float = 30.0) -> Any:
+    """Poll until the answer is true, and answer it."""
+    return local_nodes.eventually(is_met, seconds, "what the test waits for")
 
 
 class Worker:
-    """`celery -A tasks worker` as a process."""
+    """A worker of the product that consumes both queues, over the acceptance tests' process."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
         self._environment = {**os.environ, **environment}
-        self._log_path = folder / "worker.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self._folder = folder
+        self._process: LocalProcess | None = None
+
+    @property
+    def process(self) -> LocalProcess:
+        assert self._process is not None
+        return self._process
 
     def start(self) -> "Worker":
-        """Start and wait until it consumes."""
-        ready = self.log().count(" ready.")
+        """Start, or start again after its end, and wait until it consumes."""
         self.run()
-        eventually(lambda: self.log().count(" ready.") > ready or self.exit_code() is not None)
-        assert self.exit_code() is None, self.log()
+        LocalWorkerContainer(self.process)._wait_ready()
         return self
 
     def run(self) -> None:
         """Start and do not wait."""
-        command = [sys.executable, "-m", "celery", "-A", "tasks", "worker", "-n", "poison@%h", "-l", "INFO", "-c", "2"]
-        with self._log_path.open("ab") as log:
-            self.process = spawn(command, env=self._environment, cwd=ROOT, stdout=log.fileno())
+        if self._process is None:
+            command = LocalWorkerContainer.command("--hostname=poison@here", "--concurrency=2")
+            self._process = LocalProcess("worker", command, self._environment, self._folder)
+        else:
+            self._process.restart()
 
-    def exit_code(self) -> int | None:
-        assert self.process is not None
-        return self.process.poll()
+    def is_running(self) -> bool:
+        return self.process.status == "running"
+
+    def exit_code(self) -> int:
+        """Waits for its end."""
+        return self.process.wait(30)
 
     def log(self) -> str:
-        return self._log_path.read_text() if self._log_path.exists() else ""
+        return self.process.history()
 
     def lines(self, level: str) -> list[dict[str, Any]]:
         """The structured lines of one level."""
-        found = [json.loads(line) for line in self.log().splitlines() if line.startswith("{")]
+        found = [json.loads(line) for line in self.log().splitlines() if line.startswith("{") and line.endswith("}")]
         return [line for line in found if line["level"] == level]
 
     def stop(self) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait(30)
+        if self._process is not None:
+            self._process.stop(30)
 
 
 class Broker:

@@ -16,7 +16,7 @@ import redis
 from messaging.embedded import Valkey, free_port
 from messaging.settings import Settings
 from tasks.dispatch import created_at
-from tests.integration.tasks.conftest import ROOT
+from tests.acceptance.local_nodes import ROOT
 
 #: Defines `accept(nudge)`, one accepting commit; answers its milliseconds.
 CALLER = """

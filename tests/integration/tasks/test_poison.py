@@ -76,7 +76,7 @@ def test_every_kind_of_poison_gets_its_row_and_the_worker_lives(
     assert {(row.source, row.status) for row in rows} == {("BROKER_POISON", "PENDING")}
     assert all(row.worker_name.startswith("poison@") and row.last_error_msg for row in rows)
     eventually(broker.is_drained)
-    assert worker.exit_code() is None
+    assert worker.is_running()
     broker.task("messaging.heartbeat", [[], {}, {}], queue="control")
     eventually(lambda: redis_client.exists("msg:beat:alive"))
     assert len(letters(engine)) == 13
@@ -88,7 +88,7 @@ def test_a_garbage_list_item_ends_the_worker_once_and_the_next_message_is_served
 ) -> None:  # O28
     worker.start()
     broker.push(b"no JSON at all")
-    eventually(lambda: worker.exit_code() is not None)
+    eventually(lambda: not worker.is_running())
     assert worker.exit_code() != 0
     assert worker.lines("critical")
     broker.task("messaging.heartbeat", [[], {}, {}], queue="control")
@@ -157,7 +157,7 @@ def test_while_the_database_is_down_poison_is_logged_without_its_payload_and_ack
     lines = eventually(lambda: [line for line in worker.lines("critical") if line.get("task_id") == "lost"])
     assert lines[0] | {"queue": "mail_send", "task": "other.task", "event_type": "UNKNOWN_TASK"} == lines[0]
     eventually(broker.is_drained)
-    assert worker.exit_code() is None
+    assert worker.is_running()
     assert "secret content" not in worker.log()
     postgres.start()
     broker.task("other.task", [[1], {}, {}], task_id="kept")

@@ -18,7 +18,8 @@ from sqlalchemy import Engine, text
 from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.settings import Settings
-from tests.integration.tasks.conftest import ROOT, Broker, Worker, eventually
+from tests.acceptance.local_nodes import ROOT
+from tests.integration.tasks.conftest import Broker, Worker, eventually
 
 Make = Callable[..., Worker]
 
@@ -46,7 +47,7 @@ def make(settings: Settings, broker: Broker, tmp_path: Path, request: pytest.Fix
 def refusal(worker: Worker) -> str:
     """The one line of a worker that does not start."""
     worker.run()
-    eventually(lambda: worker.exit_code() is not None)
+    eventually(lambda: not worker.is_running())
     assert worker.exit_code() == 1
     lines = [line for line in worker.log().splitlines() if line.startswith("messaging: ")]
     assert len(lines) == 1, worker.log()
@@ -111,7 +112,6 @@ def test_metrics_are_shown_by_one_worker_and_taken_over_when_it_is_killed(make: 
     eventually(lambda: counted in shown())
     assert "metrics are shown here" in first.log()
     assert "metrics are shown here" not in second.log()
-    assert first.process is not None
     first.process.kill()
     eventually(lambda: "metrics are shown here" in second.log())
     eventually(lambda: counted in shown())  # the dead worker's counts are kept
@@ -137,7 +137,7 @@ def test_due_records_are_warned_about_while_the_broker_is_down(
         # The look after the next one has been taken when the age that a look sees has grown by two intervals.
         eventually(lambda: _age(engine) > 5)
         assert [line["timestamp"] for line in warnings()] == [later]
-        assert all(w.exit_code() is None for w in workers)
+        assert all(w.is_running() for w in workers)
     finally:
         valkey.start()
 
