@@ -69,8 +69,8 @@ class WorkerProcess:
         self._deliveries: dict[str, DeliveryWorker] = {}
         self._hints: dict[str, WorkerHints] = {}
         self._channels: list[BuiltChannel] = []
-        #: Something to get once a stop was asked for. Not an Event: a second signal that interrupts `set` would wait for
-        #: the lock that the first one holds, for ever; this queue's `put` may be interrupted by itself.
+        #: Something to get once a stop was asked for. Not an Event: a second signal that interrupts `set` would wait
+        #: for ever for the lock that the first one holds; this queue's `put` may be interrupted by itself.
         self._stop_asked: queue.SimpleQueue[None] = queue.SimpleQueue()
         #: Monotonic seconds at which the process must have ended; set by a stop.
         self._end_by: float | None = None
