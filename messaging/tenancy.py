@@ -85,3 +85,8 @@ def is_multi_tenancy() -> bool:
     if _multi_tenancy is None:
         raise ConfigurationError("this process is not configured; call messaging.configure() first")
     return _multi_tenancy
+
+
+def is_single_tenant() -> bool:
+    """Whether somebody said that rows belong to no tenants. An unconfigured process is not that."""
+    return _multi_tenancy is False

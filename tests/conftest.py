@@ -31,6 +31,9 @@ FAST_SETTINGS = {
 TEMPLATE = "migrated"
 SERVERS_PREFIX = "messaging-tests-"
 
+#: Makes settings on the test's database; see the fixture `make_settings`.
+MakeSettings = Callable[..., Settings]
+
 #: How a test says that a program it needs cannot be had on this machine; in CI that is a failure.
 FAR_END_MISSING = "far end missing"
 
@@ -128,7 +131,7 @@ def secrets_key() -> str:
 
 
 @pytest.fixture
-def make_settings(database_url: str, valkey: Valkey, secrets_key: str) -> Callable[..., Settings]:
+def make_settings(database_url: str, valkey: Valkey, secrets_key: str) -> MakeSettings:
     """Settings on this test's database, with the nudge off; an override of an area is a dict."""
 
     def make(**overrides: Any) -> Settings:
@@ -142,7 +145,7 @@ def make_settings(database_url: str, valkey: Valkey, secrets_key: str) -> Callab
 
 
 @pytest.fixture
-def settings(make_settings: Callable[..., Settings]) -> Settings:
+def settings(make_settings: MakeSettings) -> Settings:
     return make_settings()
 
 

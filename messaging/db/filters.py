@@ -6,9 +6,10 @@ statements on tables are not covered: they are kept to the hot path and name ids
 
 from typing import Any
 
-from sqlalchemy import BigInteger, event
+from sqlalchemy import BigInteger, ClauseElement, Executable, event
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column, with_loader_criteria
 from sqlalchemy.orm.attributes import get_history
+from sqlalchemy.sql import visitors
 
 from messaging import tenancy
 from messaging.errors import TenantContextMissing, TenantMismatch
@@ -35,21 +36,30 @@ def owning_tenant() -> int | None:
     return context.tenant_id
 
 
-def _is_tenant_statement(state: ORMExecuteState) -> bool:
-    return any(issubclass(mapper.class_, TenantOwned) for mapper in state.all_mappers)
+def _reads_tenant_rows(statement: Executable) -> bool:
+    """Whether a tenant model stands anywhere in it: in its columns, its FROM, a subquery, a join."""
+    if not isinstance(statement, ClauseElement):
+        return False
+    for element in visitors.iterate(statement):
+        entity = element._annotations.get("parententity")
+        if entity is not None and issubclass(entity.mapper.class_, TenantOwned):
+            return True
+    return False
 
 
 @event.listens_for(Session, "do_orm_execute")
 def _confine(state: ORMExecuteState) -> None:
-    if not state.is_orm_statement or not _is_tenant_statement(state):
+    if not state.is_orm_statement or tenancy.is_single_tenant():
         return
     if state.is_column_load or state.is_relationship_load:
         return  # belongs to an object that a confined statement loaded
-    owner = owning_tenant()
     if state.is_insert:
-        if tenancy.is_multi_tenancy():
+        if any(issubclass(mapper.class_, TenantOwned) for mapper in state.all_mappers):
             raise TenantMismatch("bulk ORM inserts of tenant rows are not stamped; add objects to the session instead")
         return
+    if not _reads_tenant_rows(state.statement):
+        return
+    owner = owning_tenant()
     if owner is not None:
         state.statement = state.statement.options(
             with_loader_criteria(TenantOwned, lambda cls: cls.tenant_id == owner, include_aliases=True)
@@ -58,7 +68,7 @@ def _confine(state: ORMExecuteState) -> None:
 
 @event.listens_for(Session, "before_flush")
 def _stamp(session: Session, flush_context: UOWTransaction, instances: Any | None) -> None:
-    if not tenancy.is_multi_tenancy():
+    if tenancy.is_single_tenant():
         return
     for row in session.new:
         if isinstance(row, TenantOwned):

@@ -1,0 +1,233 @@
+"""Tenant rows are confined on every ORM read and stamped on every ORM write (operate.md section 1, O1 to O11)."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, Select, delete, exists, func, insert, literal, select, update
+from sqlalchemy.orm import Session, aliased
+
+import messaging
+from messaging import tenancy
+from messaging.delivery.record import SendAttempt
+from messaging.errors import MessageRejected, RecordNotFound, TenantContextMissing, TenantMismatch
+from messaging.mail.models import MailSendRecord, MailSendServerConfig
+from messaging.requests import MessageScope, SendMail
+from messaging.settings import Settings
+from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
+from tests.conftest import MakeSettings
+
+
+@pytest.fixture
+def settings(make_settings: MakeSettings) -> Settings:
+    return make_settings(multi_tenancy=True)
+
+
+@pytest.fixture
+def session(settings: Settings, engine: Engine) -> Iterator[Session]:
+    messaging.configure(settings, engine=engine)
+    with Session(engine) as opened:
+        yield opened
+    tenancy.use_multi_tenancy(False)
+
+
+S = MailSendServerConfig
+
+
+def config(name: str = "server", **columns: object) -> MailSendServerConfig:
+    return MailSendServerConfig(name=name, host="mail.example.com", port=25, **columns)
+
+
+def one_in_each(session: Session, *tenants: int) -> dict[int, int]:
+    """A server of each tenant: their ids."""
+    made = {}
+    for tenant_id in tenants:
+        with tenant(tenant_id):
+            row = config(f"of {tenant_id}")
+            session.add(row)
+            session.commit()
+            made[tenant_id] = row.id
+    session.expunge_all()
+    return made
+
+
+def test_a_send_inside_a_tenant_is_its_own_and_a_platform_send_without_one_the_platforms(session: Session) -> None:
+    with tenant(7):  # O1
+        own = messaging.send_mail(to=["a@example.com"], text_body="x", session=session)
+        platforms_server = messaging.send_mail(
+            to=["a@example.com"], text_body="x", scope=MessageScope.PLATFORM, session=session
+        )
+    nobodys = messaging.send_mail(to=["a@example.com"], text_body="x", scope=MessageScope.PLATFORM, session=session)
+    with all_tenants():
+        owners = {row.id: row.tenant_id for row in session.scalars(select(MailSendRecord))}
+    assert owners == {own: 7, platforms_server: 7, nobodys: PLATFORM_TENANT_ID}
+
+
+def test_a_tenant_send_without_a_tenant_is_rejected_and_nothing_is_written(session: Session) -> None:
+    with pytest.raises(MessageRejected) as refused:  # O2
+        messaging.send_mail(SendMail(to=["a@example.com"], text_body="x"), session=session)
+    assert refused.value.field == "scope"
+    with all_tenants():
+        assert session.scalar(select(func.count()).select_from(MailSendRecord)) == 0
+
+
+def test_another_tenants_row_is_invisible_to_every_way_of_reading(session: Session) -> None:
+    rows = one_in_each(session, 1, 2, PLATFORM_TENANT_ID)
+    foreign, platforms = rows[2], rows[PLATFORM_TENANT_ID]
+    with tenant(1):  # O5
+        assert session.scalars(select(MailSendServerConfig.name)).all() == ["of 1"]
+        assert session.scalar(select(func.count()).select_from(MailSendServerConfig)) == 1
+        assert session.get(MailSendServerConfig, foreign) is None
+        assert session.get(MailSendServerConfig, platforms) is None
+        assert session.query(MailSendServerConfig).filter_by(id=foreign).one_or_none() is None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(select(S.name).join(SendAttempt, SendAttempt.config_id == S.id, isouter=True), id="outer join"),
+        pytest.param(select(aliased(S).name), id="alias"),
+        pytest.param(select(select(S.name).subquery().c.name), id="subquery"),
+        pytest.param(select(select(S.name).cte().c.name), id="cte"),
+        pytest.param(select(S.name).union_all(select(S.name).where(S.tenant_id == 2)), id="union"),
+        pytest.param(select(func.max(S.name)), id="aggregate"),
+        pytest.param(select(func.min(S.name)).select_from(S), id="select_from"),
+        pytest.param(select(literal("of 1")).where(exists(select(S.id).where(S.tenant_id == 1))), id="exists"),
+        pytest.param(select(select(func.string_agg(S.name, ",")).scalar_subquery()), id="scalar subquery"),
+        pytest.param(select(S.name).where(S.id.in_(select(S.id))).execution_options(a=1), id="in"),
+    ],
+)
+def test_no_shape_of_a_statement_leads_past_the_filter(session: Session, statement: Select[Any]) -> None:
+    one_in_each(session, 1, 2)
+    with tenant(1):
+        assert session.scalars(statement).all() == ["of 1"]
+    with pytest.raises(TenantContextMissing):
+        session.scalars(statement).all()
+
+
+def test_an_exists_on_another_tenants_rows_is_false(session: Session) -> None:
+    one_in_each(session, 1, 2)
+    with tenant(1):
+        assert session.scalar(select(exists(select(S.id).where(S.tenant_id == 2)))) is False
+        assert session.scalar(select(func.count()).where(S.tenant_id == 2)) == 0
+
+
+def test_another_tenants_row_is_out_of_reach_of_bulk_updates_and_deletes(session: Session) -> None:
+    one_in_each(session, 1, 2)
+    with tenant(1):  # O5
+        session.execute(update(MailSendServerConfig).values(name="mine"))
+        session.execute(delete(MailSendServerConfig).where(MailSendServerConfig.name == "of 2"))
+        session.commit()
+    with all_tenants():
+        assert sorted(session.scalars(select(MailSendServerConfig.name))) == ["mine", "of 2"]
+
+
+def test_the_library_finds_no_record_of_another_tenant(session: Session) -> None:
+    with tenant(1):
+        record_id = messaging.send_mail(to=["a@example.com"], text_body="x", session=session)
+    session.commit()
+    with tenant(2):  # O5
+        for call in (messaging.status, messaging.retry, messaging.cancel):
+            with pytest.raises(RecordNotFound, match=str(record_id)):
+                call(record_id, session=session)
+        assert messaging.retry_batch([record_id], session=session) == 0
+        assert not messaging.mark_bounced(record_id, code="550 5.1.1", session=session)
+
+
+def test_a_write_that_names_another_tenant_is_refused_before_any_sql(session: Session) -> None:
+    for foreign in (2, PLATFORM_TENANT_ID):  # O6
+        with tenant(1):
+            session.add(config(tenant_id=foreign))
+            with pytest.raises(TenantMismatch, match=str(foreign)):
+                session.flush()
+        session.rollback()
+
+
+def test_a_platform_row_cannot_be_changed_from_a_tenant_and_the_error_says_so(session: Session) -> None:
+    one_in_each(session, PLATFORM_TENANT_ID)
+    with all_tenants():
+        row = session.scalars(select(MailSendServerConfig)).one()
+    with tenant(1):  # O6
+        row.name = "taken over"
+        with pytest.raises(TenantMismatch, match="belongs to the platform"):
+            session.flush()
+    session.rollback()
+
+
+def test_the_tenant_of_a_row_never_changes(session: Session) -> None:
+    one_in_each(session, 1)
+    with all_tenants():
+        row = session.scalars(select(MailSendServerConfig)).one()
+        row.tenant_id = 2
+        with pytest.raises(TenantMismatch, match="never changes"):
+            session.flush()
+    session.rollback()
+
+
+def test_a_read_or_write_with_no_tenant_set_raises(session: Session) -> None:
+    with pytest.raises(TenantContextMissing):  # O7
+        session.scalars(select(MailSendServerConfig)).all()
+    session.add(config())
+    with pytest.raises(TenantContextMissing):
+        session.flush()
+    session.rollback()
+
+
+def test_a_tenant_is_left_also_on_an_error_and_threads_do_not_share_it() -> None:
+    seen: list[int | None] = []
+
+    def second() -> None:
+        with tenant(2):
+            seen.append(tenancy.current().tenant_id)
+
+    with pytest.raises(RuntimeError), tenant(1):  # O8
+        raise RuntimeError
+    assert tenancy.current().tenant_id is None
+    with tenant(1):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        seen.append(tenancy.current().tenant_id)
+    assert seen == [2, 1]
+
+
+def test_a_tenant_inside_a_system_context_is_confined_again(session: Session) -> None:
+    one_in_each(session, 1, 2)
+    with all_tenants():  # O9
+        assert len(session.scalars(select(MailSendServerConfig)).all()) == 2
+        with tenant(2):
+            assert session.scalars(select(MailSendServerConfig.name)).all() == ["of 2"]
+        assert tenancy.current().cross_tenant
+
+
+def test_a_write_across_tenants_must_name_its_tenant(session: Session) -> None:
+    with all_tenants():  # O10
+        session.add(config())
+        with pytest.raises(TenantMismatch, match="must name its tenant_id"):
+            session.flush()
+        session.rollback()
+        session.add(config(tenant_id=5))
+        session.flush()
+    with tenant(5):
+        assert session.scalars(select(MailSendServerConfig.tenant_id)).all() == [5]
+
+
+def test_a_bulk_orm_insert_is_refused_as_it_is_not_stamped(session: Session) -> None:
+    with tenant(1), pytest.raises(TenantMismatch, match="bulk"):
+        session.execute(insert(MailSendServerConfig), [{"name": "x", "host": "h", "port": 25, "tenant_id": 2}])
+
+
+def test_with_multi_tenancy_off_nothing_is_filtered_and_both_scopes_work(
+    make_settings: MakeSettings, engine: Engine
+) -> None:
+    messaging.configure(make_settings(multi_tenancy=False), engine=engine)  # O11
+    with Session(engine) as session:
+        ids = [
+            messaging.send_mail(to=["a@example.com"], text_body="x", scope=scope, session=session)
+            for scope in MessageScope
+        ]
+        session.add(config())
+        session.commit()
+        assert session.scalars(select(MailSendRecord.tenant_id).where(MailSendRecord.id.in_(ids))).all() == [0, 0]
+        assert session.scalars(select(MailSendServerConfig.tenant_id)).all() == [0]
