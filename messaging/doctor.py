@@ -70,12 +70,12 @@ class Finding:
 Findings = Iterator[Finding]
 
 
-def examine(settings: Settings) -> list[Finding]:
+def examine(settings: Settings, *, old_transaction_seconds: float = OLD_TRANSACTION_SECONDS) -> list[Finding]:
     """All findings, in the order one would mend them."""
     use_keys(settings.secrets_keys)
     tenancy.use_multi_tenancy(settings.multi_tenancy)
     areas: dict[str, Callable[[], Findings]] = {
-        "database": lambda: _database(settings),
+        "database": lambda: _database(settings, old_transaction_seconds),
         "redis": lambda: _redis(settings),
         "broker": lambda: _broker(settings),
     }
@@ -111,7 +111,7 @@ def _start(look: Callable[[], Findings]) -> "Future[list[Finding]]":
 # -- database --------------------------------------------------------------------------------------------
 
 
-def _database(settings: Settings) -> Findings:
+def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
     quick = settings.database.model_copy(update={"connect_timeout_seconds": ANSWER_SECONDS})
     engine = create_engine(
         settings.model_copy(update={"database": quick}),
@@ -120,7 +120,7 @@ def _database(settings: Settings) -> Findings:
         statement_timeout_seconds=ANSWER_SECONDS,
     )
     try:
-        yield from _look_at_database(settings, engine)
+        yield from _look_at_database(settings, engine, old_transaction_seconds)
     except SQLAlchemyError as exc:
         lines = str(getattr(exc, "orig", None) or exc).strip().splitlines()
         yield Finding(
@@ -137,7 +137,7 @@ def _shown(url: str) -> str:
     return make_url(url).render_as_string(hide_password=True)
 
 
-def _look_at_database(settings: Settings, engine: Engine) -> Findings:
+def _look_at_database(settings: Settings, engine: Engine, old_transaction_seconds: float) -> Findings:
     try:
         check_server(engine)
     except ConfigurationError as exc:
@@ -154,7 +154,7 @@ def _look_at_database(settings: Settings, engine: Engine) -> Findings:
     with engine.connect() as connection:
         yield from _line(settings, connection)
         yield _stuck(settings, connection)
-        yield _transactions(connection)
+        yield _transactions(connection, old_transaction_seconds)
     with Session(engine) as session:
         yield from _servers(settings, session)
 
@@ -199,10 +199,10 @@ def _stuck(settings: Settings, connection: Connection) -> Finding:
     return Finding("stuck sends", Level.FAIL, detail, advice)
 
 
-def _transactions(connection: Connection) -> Finding:
+def _transactions(connection: Connection, old_seconds: float) -> Finding:
     age = oldest_transaction_seconds(connection)
     detail = f"the oldest open transaction is {age:.0f} s old"
-    if age > OLD_TRANSACTION_SECONDS:
+    if age > old_seconds:
         return Finding(
             "transactions",
             Level.WARN,

@@ -1,0 +1,254 @@
+"""Each finding of the doctor on real servers, and that it ends within seconds whatever is down."""
+
+import runpy
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from cryptography.fernet import Fernet
+from sqlalchemy import Engine, text
+
+from messaging import doctor, tenancy
+from messaging.clock import utc_now
+from messaging.db.session import transaction
+from messaging.delivery.hints import WorkerHints
+from messaging.doctor import Finding, Level, examine
+from messaging.embedded import Postgres, Valkey, free_port
+from messaging.mail.acceptance import accept_mails
+from messaging.mail.models import MailSendServerConfig
+from messaging.requests import SendMail
+from messaging.settings import Settings
+from tasks import worker
+
+MakeSettings = Callable[..., Settings]
+
+
+@pytest.fixture(autouse=True)
+def single_tenant() -> Iterator[None]:
+    """Whether rows belong to tenants is said for the whole process."""
+    before = tenancy._multi_tenancy
+    tenancy.use_multi_tenancy(False)
+    yield
+    tenancy._multi_tenancy = before
+
+
+@pytest.fixture
+def default_server(engine: Engine) -> None:
+    with transaction(engine) as session:
+        session.add(
+            MailSendServerConfig(name="out", host="mail.example.com", port=25, is_default=True, password="s3cret")
+        )
+
+
+@pytest.fixture
+def running(redis_client: "redis.Redis") -> None:
+    """What beat and a worker leave in Redis."""
+    redis_client.set(doctor.BEAT_ALIVE_KEY, int(time.time()))
+    WorkerHints(redis_client, "mail", worker_name="mail@host/1", threads=8).alive()
+
+
+def look(settings: Settings, check: str, **options: Any) -> Finding:
+    return next(finding for finding in examine(settings, **options) if finding.check == check)
+
+
+def add_record(settings: Settings, engine: Engine, **columns: str) -> None:
+    """An accepted mail, its columns then set to SQL expressions."""
+    with transaction(engine) as session:
+        request = SendMail(to=["ada@example.com"], text_body="hello")
+        [record_id] = accept_mails(session, [request], settings=settings, now=utc_now(), single=True)
+        sets = ", ".join(f"{name} = {value}" for name, value in columns.items())
+        session.execute(text(f"UPDATE mail_send_record SET {sets} WHERE id = :id"), {"id": record_id})
+
+
+@pytest.mark.usefixtures("default_server", "running")
+def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
+    findings = examine(settings)
+    assert {finding.level for finding in findings} == {Level.OK}
+    assert not any(finding.advice for finding in findings)
+    assert [finding.check for finding in findings] == [
+        "database",
+        "server settings",
+        "schema",
+        "due records",
+        "overdue records",
+        "stuck sends",
+        "transactions",
+        "mail server",
+        "redis",
+        "beat",
+        "workers",
+        "broker",
+        "queue control",
+        "queue mail_send",
+    ]
+
+
+def test_everything_that_refuses_a_connection_is_found_within_seconds(make_settings: MakeSettings) -> None:
+    port = free_port()
+    settings = make_settings(
+        database_url=f"postgresql://ada:s3cret@127.0.0.1:{port}/x",
+        redis_url=f"redis://127.0.0.1:{port}/0",
+        broker_url=f"redis://127.0.0.1:{port}/1",
+    )
+    began = time.monotonic()
+    findings = examine(settings)
+    assert time.monotonic() - began < 5
+    assert [(f.check, f.level) for f in findings] == [(name, Level.FAIL) for name in ("database", "redis", "broker")]
+    assert "MESSAGING_DATABASE_URL" in findings[0].advice
+    assert "MESSAGING_REDIS_URL" in findings[1].advice
+    assert "MESSAGING_BROKER_URL" in findings[2].advice
+    assert "s3cret" not in repr(findings)
+
+
+def test_servers_that_accept_and_never_answer_are_found_within_seconds(make_settings: MakeSettings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        settings = make_settings(
+            database_url=f"postgresql://127.0.0.1:{port}/x", redis_url=f"redis://127.0.0.1:{port}/0"
+        )
+        began = time.monotonic()
+        findings = examine(settings)
+        assert time.monotonic() - began < doctor.AREA_SECONDS + 2
+    assert [(f.check, f.level) for f in findings] == [(name, Level.FAIL) for name in ("database", "redis", "broker")]
+
+
+def test_a_schema_behind_the_code_names_the_command(postgres: Postgres, make_settings: MakeSettings) -> None:
+    postgres.start().create_database("not_migrated")
+    try:
+        found = look(make_settings(database_url=postgres.url("not_migrated")), "schema")
+    finally:
+        postgres.drop_database("not_migrated")
+    assert found.level is Level.FAIL
+    assert "messaging db upgrade" in found.advice
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_server_that_may_lose_commits_is_refused(settings: Settings, engine: Engine) -> None:  # I10
+    with engine.begin() as connection:
+        name = connection.execute(text("SELECT current_database()")).scalar_one()
+        connection.execute(text(f"ALTER DATABASE {name} SET synchronous_commit TO off"))
+    engine.dispose()
+    found = look(settings, "server settings")
+    assert found.level is Level.FAIL
+    assert "I10" in found.detail
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_no_heartbeat_is_a_failure(settings: Settings) -> None:
+    found = look(settings, "beat")
+    assert found.level is Level.FAIL
+    assert "messaging beat" in found.advice
+    assert "--queues control" in found.advice
+
+
+def test_ticks_without_a_heartbeat_are_a_warning(settings: Settings, redis_client: "redis.Redis") -> None:
+    redis_client.hset("msg:dispatch:mail", "begun", repr(time.time() - 1))
+    assert look(settings, "beat").level is Level.WARN
+    redis_client.hset("msg:dispatch:mail", "begun", repr(time.time() - 60))
+    assert look(settings, "beat").level is Level.FAIL
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_queue_without_workers_is_a_failure(settings: Settings) -> None:
+    found = look(settings, "workers")
+    assert found.level is Level.FAIL
+    assert "messaging worker --queues mail_send" in found.advice
+
+
+def test_a_long_queue_is_a_warning(make_settings: MakeSettings, redis_client: "redis.Redis") -> None:
+    settings = make_settings(dispatch={"queue_target": 2})
+    redis_client.rpush("msg:mail_send", *range(3))
+    redis_client.rpush("msg:control", *range(500))
+    for queue in ("mail_send", "control"):
+        found = look(settings, f"queue {queue}")
+        assert found.level is Level.WARN
+        assert f"--queues {queue}" in found.advice
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_broker_of_its_own_is_looked_at_by_itself(make_settings: MakeSettings, valkey: Valkey) -> None:
+    settings = make_settings(broker_url=f"redis://:wrong@127.0.0.1:{valkey.port}/0")
+    findings = {finding.check: finding.level for finding in examine(settings)}
+    assert findings["redis"] is Level.OK
+    assert findings["broker"] is Level.FAIL
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_record_that_is_due_for_long_is_a_warning(settings: Settings, engine: Engine) -> None:
+    add_record(settings, engine, next_attempt_at="now() - interval '1 hour'")
+    found = look(settings, "due records")
+    assert found.level is Level.WARN
+    assert "3600 s" in found.detail
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_record_that_no_tick_puts_in_line_is_a_failure(settings: Settings, engine: Engine) -> None:
+    add_record(
+        settings, engine, next_attempt_at="now() - interval '60 seconds'", updated_at="now() - interval '120 seconds'"
+    )
+    assert look(settings, "overdue records").level is Level.FAIL
+    assert look(settings, "due records").level is Level.OK
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_claim_that_no_sweep_took_back_is_a_failure(
+    settings: Settings, make_settings: MakeSettings, engine: Engine
+) -> None:
+    add_record(settings, engine, status="'SENDING'", claimed_at="now() - interval '310 seconds'")
+    assert look(settings, "stuck sends").level is Level.OK  # the next sweep takes it
+    add_record(settings, engine, status="'SENDING'", claimed_at="now() - interval '1 hour'")
+    found = look(settings, "stuck sends")
+    assert found.level is Level.FAIL
+    assert "1 records are SENDING" in found.detail
+    off = look(make_settings(sweeper={"enabled": False}), "stuck sends")
+    assert "MESSAGING_SWEEPER__ENABLED" in off.advice
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_an_old_transaction_is_a_warning(settings: Settings, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("SELECT count(*) FROM mail_send_record"))
+        assert look(settings, "transactions").level is Level.OK
+        assert look(settings, "transactions", old_transaction_seconds=0.0).level is Level.WARN
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_no_default_server_is_a_failure(settings: Settings) -> None:
+    found = look(settings, "mail server")
+    assert found.level is Level.FAIL
+    assert "mail_send_server_config" in found.advice
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_tenants_need_a_default_of_the_platform(make_settings: MakeSettings, engine: Engine) -> None:
+    settings = make_settings(multi_tenancy=True)
+    assert look(settings, "mail server").level is Level.FAIL
+    server = {"host": "mail.example.com", "port": 25, "is_default": True}
+    for tenant_id, level in ((7, Level.WARN), (tenancy.PLATFORM_TENANT_ID, Level.OK)):
+        with tenancy.tenant(tenant_id), transaction(engine) as session:
+            session.add(MailSendServerConfig(name="out", **server))
+        assert look(settings, "mail server").level is level
+
+
+@pytest.mark.usefixtures("redis_client", "default_server")
+def test_a_password_that_no_key_decrypts_is_a_failure(make_settings: MakeSettings) -> None:
+    settings = make_settings(secrets_keys=(Fernet.generate_key().decode(),))
+    found = look(settings, "secrets")
+    assert found.level is Level.FAIL
+    assert "MESSAGING_SECRETS_KEYS" in found.advice
+    assert "s3cret" not in repr(found)
+
+
+def test_keys_in_redis_are_those_of_the_workers(
+    monkeypatch: pytest.MonkeyPatch, database_url: str, valkey: Valkey, secrets_key: str
+) -> None:
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
+    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
+    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
+    celery = runpy.run_path(str(Path(worker.__file__).parents[1] / "celeryconfig.py"))
+    assert celery["broker_transport_options"]["global_keyprefix"] == doctor.BROKER_KEY_PREFIX
+    assert worker.BEAT_ALIVE_KEY == doctor.BEAT_ALIVE_KEY
