@@ -73,10 +73,14 @@ class StrandedWatch:
     def let_go(self) -> None:
         """Leave the asking to another process."""
         connection, self._connection = self._connection, None
-        if connection is not None:
-            # Not returned to the pool: the lock must end with it.
+        if connection is None:
+            return
+        try:
+            connection.execute(select(func.pg_advisory_unlock(_LOCK_KEY)))
+        except SQLAlchemyError:
+            # Not back into the pool with the lock: it ends with the session.
             connection.invalidate()
-            connection.close()
+        connection.close()
 
     def _connect_with_lock(self) -> Connection | None:
         """A connection that holds the lock for as long as it lasts; None while another process has it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
@@ -44,20 +44,21 @@ class Tick:
 
 
 @pytest.fixture
-def tick(make_settings: Callable[..., Settings], database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tick]:
+def tick(make_settings: Callable[..., Settings], database_url: str, monkeypatch: pytest.MonkeyPatch) -> Tick:
     name = f"tick_{os.urandom(4).hex()}"
     made = Tick(make_settings(dispatch={"nudge": f"{name}:run"}))
-    other = create_engine(database_url)
+    other = create_engine(database_url, poolclass=NullPool)
 
     def run() -> None:
         with other.connect() as connection:
-            made.found.append(connection.execute(DUE).scalar_one())
+            count = connection.execute(DUE).scalar_one()
+        # Only now: the test may end, and its database with it, as soon as this is seen.
+        made.found.append(count)
 
     module = ModuleType(name)
     module.run = run  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, name, module)
-    yield made
-    other.dispose()
+    return made
 
 
 def test_the_tick_finds_what_the_commit_wrote(tick: Tick, engine: Engine) -> None:
