@@ -22,14 +22,15 @@ def main() -> int:
     only = parser.parse_args().only
     console = Console(width=None if sys.stdout.isatty() else 150)
     figures: list[Figure] = []
-    for name in [only] if only else BENCHMARKS:
-        started = time.monotonic()
-        with a_stand() as stand, RESULTS.open("a" if figures else "w") as results:
+    with a_stand() as stand, RESULTS.open("w") as results:
+        for name in [only] if only else BENCHMARKS:
+            started = time.monotonic()
             for figure in BENCHMARKS[name](stand):
                 figures.append(figure)
                 results.write(json.dumps(figure.as_json(), ensure_ascii=False) + "\n")
                 results.flush()
-        console.print(f"{name}: {time.monotonic() - started:.0f} s")
+            stand.clear()
+            console.print(f"{name}: {time.monotonic() - started:.0f} s")
     console.print(table(figures))
     return 0 if all(figure.ok is not False for figure in figures) else 1
 

@@ -21,7 +21,8 @@ _GENERATED = {"id", "ready"}
 class Database:
     """One migrated database and an engine on it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name = name
         self.settings = settings
         self.engine = create_engine(settings, application_name="benchmarks")
         #: Each statement its own transaction, as on the product's hot path.

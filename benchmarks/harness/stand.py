@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import redis
 from cryptography.fernet import Fernet
 
 from benchmarks.harness.database import Database
@@ -42,6 +43,7 @@ class Stand:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._started: list[Any] = []
+        self._databases: list[Database] = []
         self._secrets_key = Fernet.generate_key().decode()
 
     @cached_property
@@ -75,8 +77,8 @@ class Stand:
         self.postgres.create_database(name, template=template)
         # The nudge in this process loads celeryconfig, which reads the environment.
         os.environ.update(self.environment(name))
-        database = Database(self.settings(name))
-        self._started.append(database)
+        database = Database(name, self.settings(name))
+        self._databases.append(database)
         if template == "template":
             database.add_server(self.sink.port if smtp_port is None else smtp_port)
         return database
@@ -108,8 +110,16 @@ class Stand:
         finally:
             system.stop()
 
+    def clear(self) -> None:
+        """Between two benchmarks: drop the databases and forget what is queued, so that neither costs the next one."""
+        for database in self._databases:
+            database.stop()
+            self.postgres.drop_database(database.name)
+        self._databases.clear()
+        redis.Redis.from_url(self.valkey.url).flushall()
+
     def close(self) -> None:
-        for part in reversed(self._started):
+        for part in reversed([*self._started, *self._databases]):
             part.stop()
 
 
