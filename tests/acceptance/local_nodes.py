@@ -5,8 +5,8 @@ A process here stands in for `docker.models.containers.Container` as far as pyte
 
 import os
 import signal
+import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +19,11 @@ from pytest_celery import CeleryTestContainer, CeleryTestNode, CeleryTestWorker,
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from messaging import programs
 from messaging.child_process import spawn
 from messaging.embedded import Valkey
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = programs.working_folder()
 
 #: Seconds to a worker's "ready": two cores are shared by two test processes with several workers each.
 READY_SECONDS = 90.0
@@ -117,8 +118,8 @@ class LocalProcess(_Process):
         self.stop(timeout)
         self._popen = self._spawn()
 
-    def stop(self, timeout: float = 15) -> None:
-        """SIGTERM, then SIGKILL for the whole group."""
+    def stop(self, timeout: float = 30) -> bool:
+        """SIGTERM, then SIGKILL for the whole group; answers whether the first was enough."""
         if self._popen.poll() is None:
             self._popen.send_signal(signal.SIGCONT)
             self._popen.terminate()
@@ -126,6 +127,8 @@ class LocalProcess(_Process):
                 self._popen.wait(timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
+                return False
+        return True
 
     def is_group_gone(self) -> bool:
         try:
@@ -214,7 +217,8 @@ class LocalWorkerContainer(_Local, CeleryWorkerContainer):
 
     @classmethod
     def command(cls, *args: str, debugpy: bool = False, wait_for_client: bool = True, **_: Any) -> list[str]:
-        return [sys.executable, "-m", "celery", "-A", "tasks", "worker", "--loglevel=INFO", *args]
+        name, queues, threads = args
+        return programs.worker(queues=queues.split(","), name=name, concurrency=int(threads))
 
 
 class LocalBeatContainer(_Local):
@@ -222,7 +226,7 @@ class LocalBeatContainer(_Local):
 
     @classmethod
     def command(cls, *args: str, debugpy: bool = False, wait_for_client: bool = True, **_: Any) -> list[str]:
-        return [sys.executable, "-m", "celery", "-A", "tasks", "beat", "--loglevel=INFO", "--pidfile=", *args]
+        return programs.beat()
 
     @property
     def ready_prompt(self) -> str:
@@ -234,7 +238,8 @@ class LocalFlowerContainer(_Local):
 
     @classmethod
     def command(cls, *args: str, debugpy: bool = False, wait_for_client: bool = True, **_: Any) -> list[str]:
-        return [sys.executable, "-m", "celery", "-A", "tasks", "flower", "--address=127.0.0.1", *args]
+        (port,) = args
+        return programs.flower(address="127.0.0.1", port=int(port))
 
     @property
     def ready_prompt(self) -> str:
@@ -261,7 +266,7 @@ class LocalNode(CeleryTestNode):
         return self.process.wait(seconds)
 
     def teardown(self) -> None:
-        self.process.stop()
+        assert self.process.stop(), f"{self.process.name} did not end on SIGTERM"
 
 
 class LocalWorker(LocalNode, CeleryTestWorker):
@@ -273,7 +278,7 @@ class LocalWorker(LocalNode, CeleryTestWorker):
 
     def hostname(self) -> str:
         """As it is known to Celery."""
-        return f"{self._name}@test"
+        return f"{self._name}@{socket.gethostname()}"
 
     @property
     def worker_name(self) -> str:

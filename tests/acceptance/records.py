@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row, text
 
+from messaging import tenancy
 from messaging.api import send_mail_batch
 from messaging.db.session import transaction
 from messaging.requests import SendMail
@@ -22,14 +23,16 @@ def recipient(name: str) -> str:
     return f"{name}@rcpt.example.com"
 
 
-def accept(setup: MessagingSetup, count: int, *, prefix: str = "m") -> list[int]:
+def accept(
+    setup: MessagingSetup, count: int, *, prefix: str = "m", tenant_id: int = tenancy.SINGLE_TENANT_ID
+) -> list[int]:
     """Accept so many mails in one transaction, to `m0@...`, `m1@...` and so on."""
     requests = [
         SendMail(to=[recipient(f"{prefix}{n}")], subject=f"{CONTENT_MARK} {n}", text_body=f"{CONTENT_MARK} body {n}\n")
         for n in range(count)
     ]
     ids: list[int] = []
-    with transaction(setup.engine) as session:
+    with tenancy.tenant(tenant_id), transaction(setup.engine) as session:
         for start in range(0, count, BATCH):
             ids += send_mail_batch(requests[start : start + BATCH], session=session)
     return ids
@@ -54,7 +57,7 @@ def statuses(setup: MessagingSetup) -> Counter[str]:
     """How many records are in which state."""
     with setup.engine.connect() as connection:
         found = connection.execute(text("SELECT status, count(*) FROM mail_send_record GROUP BY status")).fetchall()
-    return Counter({status: count for status, count in found})
+    return Counter(dict(found))
 
 
 def attempts(setup: MessagingSetup, record_id: int) -> list[Row[Any]]:
@@ -71,7 +74,7 @@ def attempt_outcomes(setup: MessagingSetup) -> Counter[str]:
     """The attempt log of all records, counted."""
     with setup.engine.connect() as connection:
         found = connection.execute(text("SELECT outcome, count(*) FROM send_attempt GROUP BY outcome")).fetchall()
-    return Counter({outcome: count for outcome, count in found})
+    return Counter(dict(found))
 
 
 def dead_letters(setup: MessagingSetup) -> list[Row[Any]]:

@@ -8,7 +8,7 @@ import os
 import runpy
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,7 +32,6 @@ from tests.acceptance.local_nodes import (
     LocalProcess,
     LocalWorker,
     LocalWorkerContainer,
-    eventually,
 )
 from tests.far_end.smtp_server import ScriptedSmtpServer
 
@@ -148,23 +147,20 @@ class MessagingSetup(CeleryTestSetup):
 
     def add_worker(self, name: str, *queues: str, threads: int = 4) -> LocalWorker:
         """Begin to start a worker; `wait_ready` waits for it."""
-        argv = LocalWorkerContainer.command("-n", f"{name}@test", "-Q", ",".join(queues), "-c", str(threads))
+        argv = LocalWorkerContainer.command(name, ",".join(queues), str(threads))
         worker = LocalWorker(LocalWorkerContainer(self.process(name, argv)), self.app, name=name, queues=queues)
         self._worker_cluster = CeleryWorkerCluster(*self.workers, worker)
         return worker
 
     def add_beat(self, name: str = "beat") -> LocalNode:
         """Begin to start a beat."""
-        argv = LocalBeatContainer.command("-s", str(self.folder / f"{name}-schedule"))
-        return self._add_other(LocalNode(LocalBeatContainer(self.process(name, argv)), self.app))
+        process = self.process(name, LocalBeatContainer.command())
+        return self._add_other(LocalNode(LocalBeatContainer(process), self.app))
 
     def add_flower(self, port: int, user_and_password: str) -> LocalNode:
         """Begin to start Flower."""
-        argv = LocalFlowerContainer.command(f"--port={port}", "--read-only=true")
-        process = self.process("flower", argv)
-        process.stop()
-        process._env["FLOWER_BASIC_AUTH"] = user_and_password
-        process.restart()
+        env = self.environment | {"FLOWER_BASIC_AUTH": user_and_password}
+        process = LocalProcess("flower", LocalFlowerContainer.command(str(port)), env, self.folder)
         return self._add_other(LocalNode(LocalFlowerContainer(process), self.app))
 
     def _add_other(self, node: LocalNode) -> LocalNode:
@@ -223,39 +219,41 @@ class MessagingSetup(CeleryTestSetup):
         """Of every process, all of its lives."""
         return {node.process.name: node.process.history() for node in self.nodes}
 
-    def teardown(self) -> None:
-        """End everything. Raises: AssertionError when a process is left behind."""
-        self.smtp.release()
+    def teardown_processes(self) -> None:
+        """End workers, beats and Flower. Raises: AssertionError when SIGTERM was not enough for one."""
         for node in self.nodes:
             if node.is_running():
                 node.kill("SIGCONT")
                 node.kill("SIGTERM")
-        for node in self.nodes:
-            node.teardown()
-        self.app.close()
-        self.smtp.stop()
-        self.engine.dispose()
-        self.server.stop()
-        tenancy.use_multi_tenancy(False)
+        killed = [node.process.name for node in self.nodes if not node.process.stop()]
+        assert not killed, f"not ended by SIGTERM: {killed}"
+
+    def teardown(self) -> None:
+        """End everything. Raises: AssertionError when a process is left behind."""
         STANDING.remove(self)
+        self.smtp.release()
         try:
-            eventually(lambda: not self._left_behind(), 5, "every process of the system has ended")
-        except AssertionError:
-            left = self._left_behind()
+            self.teardown_processes()
+        finally:
+            self.app.close()
+            self.smtp.stop()
+            self.engine.dispose()
+            self.server.stop()
+            tenancy.use_multi_tenancy(False)
+            left = self.left_behind()
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
-            raise AssertionError(f"processes left behind: {left}") from None
+        assert not left, f"processes left behind: {left}"
 
-    def _left_behind(self) -> list[int]:
+    def left_behind(self) -> list[int]:
+        """Processes of this system that still run, whoever their parent is now."""
         marked = f"{MARK}={self._mark}".encode()
-        found = []
+        found = [node.pid for node in self.nodes if not node.process.is_group_gone()]
         for path in Path("/proc").glob("[0-9]*/environ"):
-            try:
+            with suppress(OSError):
                 if marked in path.read_bytes().split(b"\0"):
                     found.append(int(path.parent.name))
-            except OSError:
-                continue
-        return found + [node.pid for node in self.nodes if not node.process.is_group_gone()]
+        return found
 
     @property
     def secrets(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The broker is flushed, restarted, away, silent: nothing is lost and nothing is sent twice (`operate.md` section 13)."""
+"""The broker is flushed, restarted or away: nothing is lost, nothing is sent twice (`operate.md` section 13)."""
 
 import json
 import time

@@ -63,7 +63,7 @@ def test_ten_workers_that_claim_at_once_make_one_transaction(start: Start) -> No
 
 
 def test_a_message_repeated_while_its_record_is_sent_does_nothing(start: Start) -> None:
-    # case redis-01: a send takes longer than the broker's visibility time-out, with two workers
+    # Case redis-01, in which a send takes longer than the visibility time-out of the broker, with two workers.
     slow = {
         "CELERY__VISIBILITY_TIMEOUT_SECONDS": "2",
         "SWEEPER__STALE_SECONDS": "30",

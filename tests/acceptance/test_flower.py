@@ -1,0 +1,131 @@
+"""Flower, asked over its own API while mails are delivered: how operators watch (`operate.md` section 7)."""
+
+import ast
+import base64
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from messaging.embedded import free_port
+from tests.acceptance.conftest import Start
+from tests.acceptance.local_nodes import eventually
+from tests.acceptance.records import CONTENT_MARK, accept, recipient, wait_for
+from tests.acceptance.system import MessagingSetup
+
+USER = "operator:watching"
+
+#: `operate.md` section 7, those of mail.
+TASK_NAMES = {"messaging.dispatch", "messaging.sweep", "messaging.heartbeat", "messaging.deliver_mail"}
+
+#: What a delivery task answers.
+COUNTS = {"sent", "retry", "failed", "dead_letter", "released", "not_mine"}
+
+
+class Flower:
+    """Its HTTP side."""
+
+    def __init__(self, port: int) -> None:
+        self._root = f"http://127.0.0.1:{port}"
+        #: All that it ever answered.
+        self.said: list[str] = []
+
+    def get(self, path: str, user: str | None = USER) -> str:
+        request = urllib.request.Request(self._root + path)
+        if user is not None:
+            request.add_header("Authorization", "Basic " + base64.b64encode(user.encode()).decode())
+        with urllib.request.urlopen(request, timeout=30) as response:
+            text: str = response.read().decode()
+        self.said.append(text)
+        return text
+
+    def json(self, path: str) -> Any:
+        return json.loads(self.get(path))
+
+    def status(self, path: str, user: str | None) -> int:
+        try:
+            self.get(path, user)
+        except urllib.error.HTTPError as exc:
+            with exc:
+                return exc.code
+        return 200
+
+
+def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Start) -> None:
+    # operate.md O60, of Flower
+    setup = start(mail_workers=0, control=False, beats=0)
+    port = free_port()
+    setup.add_flower(port, USER)
+    for n in range(2):
+        setup.add_worker(f"mail{n}", "mail_send", threads=2)
+    setup.add_worker("control", "control", threads=2)
+    setup.add_beat()
+    setup.wait_ready()
+    flower = Flower(port)
+    eventually(lambda: flower.status("/api/workers", USER) == 200, 30, "Flower answers")
+    assert flower.status("/api/workers", None) == 401
+    assert flower.status("/api/tasks", "operator:guessing") == 401
+
+    setup.smtp.on("EOD", delay_seconds=0.05)
+    setup.smtp.refuse_rcpt("550 5.1.1 no such user", recipient("m7"))
+    accept(setup, 400)
+    setup.smtp.wait_for(20, 60)
+    longest = longest_seen(setup, flower)
+    assert longest > 0, "a queue that holds messages is shown as empty"
+
+    workers = eventually(lambda: seen_workers(setup, flower), 60, "every worker is listed with its queues")
+    assert workers == {worker.hostname(): {worker.worker_queue} for worker in setup.workers}
+    wait_for(setup, {"SENT": 399, "FAILED": 1}, 120)
+    eventually(lambda: delivered(flower) == (399, 1), 30, "every delivery's counts are shown")
+
+    tasks = flower.json("/api/tasks?limit=10000")
+    assert {task["name"] for task in tasks.values()} <= TASK_NAMES
+    assert {task["state"] for task in tasks.values()} <= {"SUCCESS", "RECEIVED", "STARTED"}
+    deliveries = [task for task in tasks.values() if task["name"] == "messaging.deliver_mail"]
+    for task in deliveries:
+        assert task["kwargs"] == "{}"
+        (pairs,) = ast.literal_eval(task["args"])
+        assert all(len(pair) == 2 and all(type(number) is int for number in pair) for pair in pairs)
+        counts = ast.literal_eval(task["result"])
+        assert set(counts) <= COUNTS
+        assert sum(counts.values()) == len(pairs)
+    assert "messaging.sweep" in {task["name"] for task in tasks.values()}
+    assert not [task for task in tasks.values() if task["name"] == "messaging.dispatch"]
+
+    look_around(setup, flower, deliveries[0]["uuid"])
+    shown = "".join(flower.said)
+    for hidden in (CONTENT_MARK, "rcpt.example.com", "shop@example.com", *setup.secrets):
+        assert hidden not in shown
+
+
+def longest_seen(setup: MessagingSetup, flower: Flower) -> int:
+    """The longest mail queue that Flower shows, until it shows one or everything is sent."""
+    longest = 0
+    while not longest and len(setup.smtp.messages) < 390:
+        lengths = flower.json("/api/queues/length")["active_queues"]
+        longest = max([queue["messages"] for queue in lengths if queue["name"] == "mail_send"], default=0)
+    return longest
+
+
+def seen_workers(setup: MessagingSetup, flower: Flower) -> dict[str, set[str]] | None:
+    """Workers with their queues, once all are listed; asking them again each time."""
+    listed = flower.json("/api/workers?refresh=1")
+    found = {
+        name: {queue["name"] for queue in worker.get("active_queues", [])} for name, worker in listed.items() if worker
+    }
+    return found if len(found) == len(setup.workers) and all(found.values()) else None
+
+
+def delivered(flower: Flower) -> tuple[int, int]:
+    """Mails sent and failed, summed over the results that Flower shows."""
+    tasks = flower.json("/api/tasks?limit=10000&taskname=messaging.deliver_mail")
+    counts = [ast.literal_eval(task["result"]) for task in tasks.values() if task["result"]]
+    return sum(c.get("sent", 0) for c in counts), sum(c.get("failed", 0) for c in counts)
+
+
+def look_around(setup: MessagingSetup, flower: Flower, task_id: str) -> None:
+    """Every page that an operator would open."""
+    for path in ("/workers", "/tasks", "/broker", f"/task/{task_id}", "/api/task/types", f"/api/task/info/{task_id}"):
+        flower.get(path)
+    for worker in setup.workers:
+        flower.get(f"/worker/{worker.hostname()}")

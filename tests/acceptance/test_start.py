@@ -1,0 +1,134 @@
+"""How workers and beats start, or refuse to; what an idle system does; what two beats do."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from messaging import programs
+from messaging.embedded import Postgres, free_port
+from tests.acceptance.conftest import Start
+from tests.acceptance.local_nodes import LocalNode, stays
+from tests.acceptance.records import accept, assert_each_once, wait_for
+from tests.acceptance.system import MessagingSetup
+
+
+@pytest.fixture
+def unmigrated_url(postgres: Postgres) -> Iterator[str]:
+    """A database that nobody has migrated."""
+    name = f"unmigrated_{os.urandom(6).hex()}"
+    postgres.create_database(name)
+    yield postgres.url(name)
+    postgres.drop_database(name)
+
+
+def refusal(setup: MessagingSetup, argv: list[str], **variables: str) -> str:
+    """The one line with which a program refuses to start."""
+    process = setup.process("refused", argv, **variables)
+    code = process.wait(60)
+    log = process.history()
+    assert code not in (0, -9), log
+    assert "Traceback" not in log
+    for secret in setup.secrets:
+        assert secret not in log
+    (line,) = [line for line in log.splitlines() if line.startswith("messaging: ")]
+    return line
+
+
+WORKER = programs.worker(queues=["mail_send"], name="refused", concurrency=1)
+
+
+def test_a_worker_refuses_a_schema_that_is_behind_and_names_the_command(start: Start, unmigrated_url: str) -> None:
+    setup = start(mail_workers=0, control=False, beats=0)
+    line = refusal(setup, WORKER, DATABASE_URL=unmigrated_url)
+    assert "messaging db upgrade" in line
+
+
+def test_a_worker_refuses_to_start_without_what_it_depends_on(start: Start) -> None:
+    setup = start(mail_workers=0, control=False, beats=0)
+    nobody = free_port()
+    line = refusal(setup, WORKER, DATABASE_URL=f"postgresql+psycopg://u:pw@127.0.0.1:{nobody}/messaging")
+    assert "database does not answer" in line
+    assert "MESSAGING_DATABASE_URL" in line
+    line = refusal(setup, WORKER, REDIS_URL=f"redis://127.0.0.1:{nobody}/0")
+    assert "Redis does not answer" in line
+    assert "MESSAGING_REDIS_URL" in line
+    line = refusal(setup, WORKER, BROKER_URL=f"redis://127.0.0.1:{nobody}/0")
+    assert "broker does not answer" in line
+    assert "MESSAGING_BROKER_URL" in line
+
+
+@pytest.mark.parametrize("argv", [WORKER, programs.beat()], ids=["worker", "beat"])
+def test_contradicting_settings_stop_the_start_with_their_name(start: Start, argv: list[str]) -> None:
+    # operate.md O59, of the programs
+    setup = start(mail_workers=0, control=False, beats=0)
+    line = refusal(setup, argv, SWEEPER__STALE_SECONDS="2", SWEEPER__INTERVAL_SECONDS="1")
+    assert "I1" in line
+    assert "SWEEPER__STALE_SECONDS" in line
+    assert "allowed" in line
+
+
+def test_a_misspelt_queue_stops_the_start(start: Start) -> None:
+    setup = start(mail_workers=0, control=False, beats=0)
+    process = setup.process("refused", programs.worker(queues=["mail_sent"], name="refused"))
+    assert process.wait(60) != 0
+    assert "mail_sent" in process.history()
+
+
+def test_an_idle_system_writes_nothing_and_piles_nothing_up(start: Start) -> None:
+    setup = start(mail_workers=1, beats=2)
+    accept(setup, 5)
+    wait_for(setup, {"SENT": 5}, 60)
+    written = rows_written(setup)
+    used = {node: cpu_seconds(node) for node in setup.nodes}
+    began = time.monotonic()
+    stays(lambda: setup.queue_length("control") < 20 and not setup.queue_length("mail_send"), 5, "queues are short")
+    elapsed = time.monotonic() - began
+    assert rows_written(setup) == written
+    # A worker of the channel has nothing to do; the control worker runs eight ticks a second, of two beats.
+    assert cpu_seconds(setup.workers[0]) - used[setup.workers[0]] < 0.3 * elapsed
+    assert all(node.is_running() for node in setup.nodes)
+    with setup.redis as client:
+        assert not client.exists("msg:unacked")
+    for name, log in setup.logs().items():
+        above = [line for line in log.splitlines() if any(f'"level": "{x}"' in line for x in ("warning", "error"))]
+        assert not above, f"{name}: {above}"
+
+
+def rows_written(setup: MessagingSetup) -> tuple[int, ...]:
+    """Inserts and updates of the send records so far, as PostgreSQL counts them."""
+    with setup.engine.connect() as connection:
+        connection.execute(text("SELECT pg_stat_force_next_flush()"))
+        found = connection.execute(
+            text("SELECT n_tup_ins, n_tup_upd, n_tup_del FROM pg_stat_user_tables WHERE relname = 'mail_send_record'")
+        ).one()
+    return tuple(found)
+
+
+def cpu_seconds(node: LocalNode) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_second_beat_changes_nothing_and_the_first_may_die(start: Start) -> None:
+    setup = start(beats=2)
+    accept(setup, 100)
+    wait_for(setup, {"SENT": 100}, 60)
+    setup.others[0].kill()
+    accept(setup, 100, prefix="later")
+    wait_for(setup, {"SENT": 200}, 60)
+    assert_each_once(setup, 200)
+
+
+def test_no_process_of_a_system_outlives_it(start: Start) -> None:
+    setup = start(mail_workers=2, beats=2)
+    accept(setup, 500)
+    setup.smtp.wait_for(50, 60)
+    setup.workers[0].kill("SIGSTOP")
+    setup.teardown_processes()
+    assert all(not node.is_running() for node in setup.nodes)
+    assert not setup.left_behind()
