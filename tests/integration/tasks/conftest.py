@@ -10,6 +10,7 @@ import pytest
 import redis
 from kombu import Connection, Producer
 
+from messaging import programs
 from messaging.settings import Settings
 from tests.acceptance import local_nodes
 from tests.acceptance.local_nodes import LocalProcess, LocalWorkerContainer
@@ -42,7 +43,7 @@ class Worker:
     def run(self) -> None:
         """Start and do not wait."""
         if self._process is None:
-            command = LocalWorkerContainer.command("--hostname=poison@here", "--concurrency=2")
+            command = programs.worker(queues=["control", "mail_send"], name="poison", concurrency=2)
             self._process = LocalProcess("worker", command, self._environment, self._folder)
         else:
             self._process.restart()
