@@ -10,7 +10,7 @@ import secrets
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
@@ -27,7 +27,6 @@ from messaging.requests import BodyMode, MessageScope, Priority
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
-    from messaging.settings import Settings
 
 app = typer.Typer(
     name="messaging",
@@ -187,26 +186,35 @@ def _acting_for(tenant: str | None, *, may_be_all: bool = False) -> Iterator["En
 
     The nudge is off: its thread would end with the process, so beat's next tick dispatches.
     """
-    from messaging import api, tenancy
+    from messaging import api
     from messaging.settings import load_settings
 
     settings = load_settings(dispatch={"nudge": ""})
-    environment = api.configure(settings)
-    if not settings.multi_tenancy:
+    context = _tenant_context(tenant, is_multi_tenancy=settings.multi_tenancy, may_be_all=may_be_all)
+    engine = api.configure(settings).engine
+    try:
+        with context:
+            yield engine
+    finally:
+        engine.dispose()
+
+
+def _tenant_context(tenant: str | None, *, is_multi_tenancy: bool, may_be_all: bool) -> AbstractContextManager[object]:
+    """Raises: ConfigurationError, when `--tenant` is missing or does not fit."""
+    from messaging import tenancy
+
+    if not is_multi_tenancy:
         if tenant not in (None, ALL_TENANTS):
             raise ConfigurationError(f"--tenant is {tenant}; allowed with MESSAGING_MULTI_TENANCY on, and it is off")
-        yield environment.engine
-    elif tenant is None:
-        wanted = "an id or 'all'" if may_be_all else "an id"
-        raise ConfigurationError(f"--tenant is not given; with MESSAGING_MULTI_TENANCY it is required: {wanted}")
-    elif tenant == ALL_TENANTS:
+        return nullcontext()
+    allowed = f"an id or {ALL_TENANTS!r}" if may_be_all else "an id"
+    if tenant is None:
+        raise ConfigurationError(f"--tenant is not given; with MESSAGING_MULTI_TENANCY it is required: {allowed}")
+    if tenant == ALL_TENANTS:
         if not may_be_all:
-            raise ConfigurationError("--tenant is 'all'; allowed here: an id")
-        with tenancy.all_tenants():
-            yield environment.engine
-    else:
-        with tenancy.tenant(int(tenant)):
-            yield environment.engine
+            raise ConfigurationError(f"--tenant is {ALL_TENANTS!r}; allowed here: {allowed}")
+        return tenancy.all_tenants()
+    return tenancy.tenant(int(tenant))
 
 
 def _print_json(value: Any) -> None:
@@ -354,12 +362,18 @@ def cancel(record_id: RecordId, tenant: AnyTenant = None) -> int:
 # -- the schema ------------------------------------------------------------------------------------------
 
 
-def _settings_and_engine() -> "tuple[Settings, Engine]":
+@contextmanager
+def _database() -> "Iterator[tuple[Engine, str]]":
+    """The database and its address."""
     from messaging.db.engine import create_engine
     from messaging.settings import load_settings
 
     settings = load_settings()
-    return settings, create_engine(settings, pool_size=1, application_name="messaging db")
+    engine = create_engine(settings, pool_size=1, application_name="messaging db")
+    try:
+        yield engine, settings.database_url
+    finally:
+        engine.dispose()
 
 
 @db.command()
@@ -367,14 +381,12 @@ def upgrade() -> None:
     """Bring the database up to the schema this code needs; several at once wait for each other."""
     from messaging.db import schema
 
-    settings, engine = _settings_and_engine()
-    before = schema.current(engine)
-    schema.upgrade(settings.database_url)
-    after = schema.current(engine)
-    typer.echo(
-        f"the schema is at {after}"
-        + (", as before" if before == after else f", before it was at {before or 'nothing'}")
-    )
+    with _database() as (engine, url):
+        before = schema.current(engine)
+        schema.upgrade(url)
+        after = schema.current(engine)
+    earlier = "as before" if before == after else f"before it was at {before or 'nothing'}"
+    typer.echo(f"the schema is at {after}, {earlier}")
 
 
 @db.command()
@@ -382,8 +394,8 @@ def current() -> int:
     """Print the schema's revision and the one this code needs; exit 1 when they differ."""
     from messaging.db import schema
 
-    _, engine = _settings_and_engine()
-    found, head = schema.current(engine), schema.head()
+    with _database() as (engine, _):
+        found, head = schema.current(engine), schema.head()
     typer.echo(f"{found or 'nothing'} (this code needs {head})")
     return 0 if found == head else EXIT_WRONG
 
@@ -396,11 +408,10 @@ def check() -> int:
     import messaging.mail.models  # noqa: F401
     from messaging.db import schema
 
-    _, engine = _settings_and_engine()
-    schema.require_head(engine)
-    with warnings.catch_warnings():
+    with _database() as (engine, _), warnings.catch_warnings():
         # Alembic says of every generated column that it cannot tell whether its expression changed.
         warnings.filterwarnings("ignore", message="Computed default", category=UserWarning)
+        schema.require_head(engine)
         differences = schema.differences(engine)
     for difference in differences:
         typer.echo(difference)

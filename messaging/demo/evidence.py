@@ -108,7 +108,7 @@ def conclude(engine: Engine, accepted: Sequence[Accepted], journal: Journal) -> 
                 copies = journal.taken_for[order.address]
             else:
                 copies = journal.taken[story.message_id]
-            wrong = _what_is_wrong(order.fate, story, copies)
+            wrong = what_is_wrong(order.fate, story, copies)
             if not wrong and journal.taken_for[order.address] != copies:
                 wrong = f"{journal.taken_for[order.address]} copies for {order.address}, {copies} of this Message-ID"
             if not wrong and order.fate is Fate.GREYLISTED and journal.deferred[order.address] != GREYLISTED_TIMES:
@@ -125,7 +125,8 @@ def strangers(endings: Sequence[Ending], journal: Journal) -> list[str]:
     return sorted(journal.taken.keys() - known)
 
 
-def _what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
+def what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
+    """What is wrong with an ending, by the record and by the copies the mail server took; empty when nothing is."""
     if fate is Fate.ROLLED_BACK:
         if story is not None:
             return f"its order was rolled back, yet it is {story.status}"

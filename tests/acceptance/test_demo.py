@@ -1,0 +1,254 @@
+"""`messaging demo` as a process: it ends by itself with everything right, and leaves nothing behind however it ends."""
+
+import email
+import email.policy
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+import uuid
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+#: Seconds a demo may take by the issue, on two cores that are busy with nothing else.
+LIMIT_SECONDS = 30.0
+#: Seconds after which a test gives up.
+PATIENCE_SECONDS = 200.0
+
+#: The shop's orders: with a record; of these, those the server takes: one of them twice, as its worker is killed.
+ORDERS, RECORDS, TAKEN = 39, 35, 31
+
+MESSAGING = Path(sys.executable).with_name("messaging")
+
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for what is left in /proc"),
+    pytest.mark.xdist_group("demo"),
+]
+
+
+class Demo:
+    """One run in a folder of its own."""
+
+    def __init__(self, parent: Path, *, has_terminal: bool = False) -> None:
+        self.began_at = time.monotonic()
+        self._output = b""
+        argv = [MESSAGING, "demo", "--state", parent]
+        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
+        before = set(parent.glob("*"))
+        ours, theirs = pty.openpty() if has_terminal else os.pipe()
+        self._ours = ours
+        self.process = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=theirs if has_terminal else subprocess.DEVNULL,
+            stdout=theirs if has_terminal else ours_for_writing(theirs),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._parent, self._before = parent, before
+
+    def _read(self) -> None:
+        with suppress(OSError):  # a terminal whose other side is gone says so with an error
+            while select.select([self._ours], [], []) and (read := os.read(self._ours, 65536)):
+                self._output += read
+        os.close(self._ours)
+
+    @property
+    def output(self) -> str:
+        return self._output.decode(errors="replace").replace("\r\n", "\n")
+
+    @property
+    def folder(self) -> Path:
+        made = [path for path in self._parent.glob("*") if path not in self._before and path.name in self.output]
+        return made[0]
+
+    def wait_for(self, words: str) -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while words not in self.output:
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < until, self.output
+            time.sleep(0.05)
+
+    def wait(self) -> int:
+        code = self.process.wait(PATIENCE_SECONDS)
+        self._reader.join(10)
+        return code
+
+
+def ours_for_writing(descriptor: int) -> int:
+    """A pipe's writing end, as it is; named, as `os.pipe` answers it second and `pty.openpty` the other side."""
+    return descriptor
+
+
+@pytest.fixture
+def parent(servers_folder: Path) -> Path:
+    """Where demos make their folders; `nobody`, as whom PostgreSQL runs for root, may pass through."""
+    made = servers_folder / f"demos-{uuid.uuid4().hex}"
+    made.mkdir(mode=0o711)
+    return made
+
+
+@pytest.fixture
+def start(parent: Path) -> Iterator[Callable[..., Demo]]:
+    started: list[Demo] = []
+
+    def begin(*, has_terminal: bool = False) -> Demo:
+        started.append(Demo(parent, has_terminal=has_terminal))
+        return started[-1]
+
+    yield begin
+    for demo in started:
+        demo.process.kill()
+        demo.wait()
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of processes that work in a folder, or have its name in their arguments or environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+            if process.name == str(os.getpid()) or not command:
+                continue
+            told = command + (process / "environ").read_bytes() + os.readlink(process / "cwd").encode()
+            if str(folder).encode() in told:
+                found.append(command.decode(errors="replace")[:200])
+    return found
+
+
+def wait_until_gone(folder: Path, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while left := processes_of(folder):
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+
+
+def assert_only_mail_and_logs_stay(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} <= {"journal.jsonl", "log", "mail"}
+
+
+def captured(folder: Path) -> "list[email.message.EmailMessage]":
+    policy = email.policy.default
+    return [email.message_from_bytes(path.read_bytes(), policy=policy) for path in (folder / "mail").glob("*.eml")]
+
+
+def assert_all_is_right(demo: Demo) -> None:
+    """The exit code, the closing table, and the mail server's own files."""
+    assert demo.wait() == 0, demo.output
+    assert f"All {ORDERS} orders ended as they ought to" in demo.output
+    assert "WRONG" not in demo.output
+    messages = captured(demo.folder)
+    assert len(messages) == TAKEN + 1
+    by_id: dict[str, int] = {}
+    for message in messages:
+        by_id[message["Message-ID"]] = by_id.get(message["Message-ID"], 0) + 1
+    assert sorted(by_id.values()) == [1] * (TAKEN - 1) + [2]
+    subjects = {int(match[1]) for m in messages if (match := re.match(r"Your order (\d+):", m["Subject"]))}
+    assert len(subjects) == TAKEN
+    assert_only_mail_and_logs_stay(demo.folder)
+
+
+def test_without_a_terminal_it_ends_by_itself_with_everything_right(start: Callable[..., Demo]) -> None:
+    demo = start()
+    assert_all_is_right(demo)
+    took = time.monotonic() - demo.began_at
+    # Where other tests share the cores, time goes by their number.
+    assert took < LIMIT_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), demo.output
+    assert processes_of(demo.folder) == []
+    for status in (
+        "SENT",
+        "FAILED",
+        "no record",
+        "SWEPT (ZOMBIE_RECOVERED)",
+        "RETRY (SMTP_450_4.2.0)",
+        "SMTP_550_5.1.1",
+    ):
+        assert status in demo.output
+    assert f"{RECORDS} of {RECORDS} have ended" in demo.output
+
+
+def test_with_a_terminal_it_stays_up_until_ctrl_c(start: Callable[..., Demo]) -> None:
+    demo = start(has_terminal=True)
+    demo.wait_for("stays up until Ctrl-C")
+    assert f"{RECORDS} of {RECORDS} have ended" in demo.output  # the bar beside the live table
+    assert demo.process.poll() is None
+    told = re.search(r"Flower: +(http://\S+), user (\S+), password (\S+)", demo.output)
+    assert told is not None
+    url, user, password = told.groups()
+    assert flower_answers(f"{url}/api/workers", "") == 401
+    assert flower_answers(f"{url}/api/workers", f"{user}:{password}") == 200
+    shown = subprocess.run(
+        ["sh", "-c", f". '{demo.folder}/environment'; '{MESSAGING}' show 1; '{MESSAGING}' doctor"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    assert (shown.returncode, shown.stderr) == (0, ""), shown.stdout
+    assert "SWEPT" in shown.stdout
+    os.killpg(demo.process.pid, signal.SIGINT)  # as a terminal does
+    assert demo.wait() == 0
+    assert processes_of(demo.folder) == []
+    assert_only_mail_and_logs_stay(demo.folder)
+
+
+def flower_answers(url: str, login: str) -> int:
+    request = urllib.request.Request(url)
+    if login:
+        request.add_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as exc:
+        exc.close()
+        return exc.code
+
+
+@pytest.mark.parametrize("words", ["the schema is there", "more orders come in"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
+def test_stopped_in_the_middle_it_leaves_nothing(
+    start: Callable[..., Demo], words: str, number: signal.Signals
+) -> None:
+    demo = start()
+    demo.wait_for(words)
+    assert len(processes_of(demo.folder)) >= 6
+    os.kill(demo.process.pid, number)
+    assert demo.wait() == 128 + number
+    assert processes_of(demo.folder) == []
+    assert_only_mail_and_logs_stay(demo.folder)
+
+
+def test_two_demos_run_side_by_side(start: Callable[..., Demo]) -> None:
+    demos = [start(), start()]
+    for demo in demos:
+        assert_all_is_right(demo)
+    assert demos[0].folder != demos[1].folder
+
+
+def test_a_killed_demo_takes_its_children_along_and_the_next_one_works(start: Callable[..., Demo]) -> None:
+    killed = start()
+    killed.wait_for("more orders come in")
+    folder = killed.folder
+    assert len(processes_of(folder)) >= 6
+    killed.process.kill()
+    killed.wait()
+    wait_until_gone(folder, 10)
+    after = start()
+    assert_all_is_right(after)
+    assert not folder.exists()

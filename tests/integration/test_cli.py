@@ -1,0 +1,573 @@
+"""Each command of the command line on a real database: what it prints, its exit code, and one line for bad input."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from sqlalchemy import Engine, text
+
+from messaging import api, cli, tenancy
+from messaging.db import encryption, schema
+from messaging.db.session import transaction
+from messaging.embedded import Postgres, Valkey, free_port
+from messaging.mail.models import MailSendServerConfig
+
+#: Seconds a program may take to come up or to end on a busy machine.
+PATIENCE_SECONDS = 60.0
+
+Run = Callable[..., "Answer"]
+
+
+class Answer:
+    """What a command printed and how it ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code = code
+        self.out = out
+        self.err = err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def variables(database_url: str, valkey: Valkey, secrets_key: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of an operator; what the command configured is undone."""
+    given = {
+        "MESSAGING_DATABASE_URL": database_url,
+        "MESSAGING_REDIS_URL": valkey.url,
+        "MESSAGING_SECRETS_KEYS": secrets_key,
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(api, "_environment", None)
+    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
+    monkeypatch.setattr(encryption, "_keys", encryption._keys)
+    return given
+
+
+@pytest.fixture
+def run(variables: dict[str, str], capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs one command in this process."""
+
+    def run(*arguments: object) -> Answer:
+        code = cli.run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def refused(run: Run) -> Callable[..., str]:
+    """Runs a command that is refused: exit 2, nothing on standard output, and the one line that is answered."""
+
+    def refused(*arguments: object) -> str:
+        answer = run(*arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith("messaging: ")
+        assert answer.err.count("\n") == 1
+        return answer.err.strip()
+
+    return refused
+
+
+def send(run: Run, to: str = "ada@example.com", *more: object) -> int:
+    answer = run("send", "--to", to, "--subject", "Hello", "--text", "A body.", *more)
+    assert (answer.code, answer.err) == (0, "")
+    return int(answer.out)
+
+
+def change(engine: Engine, record_id: int, **columns: str) -> None:
+    sets = ", ".join(f"{name} = {value}" for name, value in columns.items())
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE mail_send_record SET {sets} WHERE id = {record_id}"))
+
+
+# -- send
+
+
+def test_send_prints_the_id_of_a_stored_record(run: Run, engine: Engine) -> None:
+    record_id = send(run, "Ada <ada@example.com>", "--cc", "bob@example.com", "--bcc", "eve@example.com")
+    with engine.connect() as connection:
+        row = connection.execute(text("SELECT * FROM mail_send_record")).one()
+    assert (row.id, row.status, row.body_text) == (record_id, "PENDING", "A body.")
+    assert (row.to_addresses, row.cc_addresses) == (["Ada <ada@example.com>"], ["bob@example.com"])
+    assert row.bcc_addresses == ["eve@example.com"]
+
+
+def test_send_reads_a_body_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    body = tmp_path / "body.html"
+    body.write_text("<p>From a file.</p>")
+    with body.open() as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        answer = run("send", "--to", "ada@example.com", "--html", "-")
+    assert run("show", answer.out.strip(), "--bodies", "--json").json["body_html"] == "<p>From a file.</p>"
+
+
+def test_send_with_the_same_key_answers_the_same_id(run: Run) -> None:
+    first = send(run, "ada@example.com", "--idempotency-key", "order-1")
+    assert send(run, "ada@example.com", "--idempotency-key", "order-1") == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--to", "no address", "--text", "x"], ("to", "'no address'")),
+        (["--to", "ada@example.com", "--cc", "b@@c", "--text", "x"], ("cc", "'b@@c'")),
+        (["--to", "ada@example.com"], ("body",)),
+        (["--text", "x"], ("--to",)),
+        (["--to", "ada@example.com", "--text", "x", "--send-at", "tomorrow"], ("--send-at", "'tomorrow'")),
+        (["--to", "ada@example.com", "--text", "x", "--send-at", "2030-01-01T00:00:00"], ("send_at",)),
+        (["--to", "ada@example.com", "--text", "x", "--priority", "urgent"], ("--priority", "'urgent'", "HIGH")),
+        (["--to", "ada@example.com", "--text", "x", "--server", "0"], ("--server", "0")),
+        (["--to", "ada@example.com", "--text", "x", "--subject", "s" * 501], ("subject",)),
+        (["--to", "ada@example.com", "--text", "-", "--html", "-"], ("--html", "'-'")),
+        (["--to", "ada@example.com", "--text", "x", "--tenant", "7"], ("--tenant", "7", "MULTI_TENANCY")),
+    ],
+)
+def test_send_names_the_field_and_the_value_it_refuses(
+    refused: Callable[..., str], engine: Engine, arguments: list[str], named: tuple[str, ...]
+) -> None:
+    line = refused("send", *arguments)
+    for part in named:
+        assert part in line
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM mail_send_record")).scalar_one() == 0
+
+
+# -- show
+
+
+def test_show_tells_of_a_record_that_waits(run: Run) -> None:
+    record_id = send(run)
+    answer = run("show", record_id)
+    assert answer.code == 0
+    assert "PENDING" in answer.out
+    assert "not yet taken by a worker" in answer.out
+    assert re.search(r"next attempt +\d{4}-", answer.out)
+    assert "ada@example.com" in answer.out
+
+
+def test_show_tells_of_attempts_recipients_and_why(run: Run, engine: Engine) -> None:
+    record_id = send(run, "ada@example.com", "--cc", "bob@example.com")
+    with transaction(engine) as session:
+        server = MailSendServerConfig(name="out", host="mail.example.com", port=25)
+        session.add(server)
+        session.flush()
+        results = {
+            "ada@example.com": {
+                "result": "accepted",
+                "code": "SMTP_250",
+                "text": "250 ok",
+                "at": "",
+            },
+            "bob@example.com": {
+                "result": "refused",
+                "code": "SMTP_550_5.1.1",
+                "text": "550 unknown",
+                "at": "",
+            },
+        }
+        session.execute(
+            text(
+                "UPDATE mail_send_record SET status = 'SENT', sent_at = now(), retry_count = 1,"
+                " server_config_id = :server, recipient_results = :results,"
+                " error_code = 'SMTP_550_5.1.1', error_message = 'RCPT: 550 unknown'"
+            ),
+            {"server": server.id, "results": json.dumps(results)},
+        )
+        for number, outcome, code in ((1, "RETRY", "SMTP_450_4.2.0"), (2, "PARTIAL", "SMTP_550_5.1.1")):
+            session.execute(
+                text(
+                    "INSERT INTO send_attempt (channel, record_id, attempt_no, started_at, ended_at, outcome,"
+                    " error_code, worker_name)"
+                    " VALUES ('mail', :id, :number, now(), now(), :outcome, :code, 'mail@host')"
+                ),
+                {"id": record_id, "number": number, "outcome": outcome, "code": code},
+            )
+    told = run("show", record_id, "--json").json
+    assert told["status"] == "SENT"
+    assert told["next_attempt_at"] is None
+    assert told["why"] == (
+        "taken by the server, but not for bob@example.com: SMTP_550_5.1.1: RCPT: 550 unknown"
+        " at attempt 2, after RETRY (SMTP_450_4.2.0)"
+    )
+    assert told["server"] == "out (mail.example.com:25)"
+    assert [(r["address"], r["result"]) for r in told["recipients"]] == [
+        ("ada@example.com", "accepted"),
+        ("bob@example.com", "refused"),
+    ]
+    assert [(a["attempt_no"], a["outcome"], a["worker_name"]) for a in told["attempts"]] == [
+        (1, "RETRY", "mail@host"),
+        (2, "PARTIAL", "mail@host"),
+    ]
+    shown = run("show", record_id).out
+    for part in ("SENT", "mail.example.com:25", "550 unknown", "SMTP_450_4.2.0", "mail@host"):
+        assert part in shown
+
+
+def test_show_keeps_bodies_to_itself_unless_asked(run: Run) -> None:
+    record_id = send(run)
+    for options in ((), ("--json",)):
+        assert "A body." not in run("show", record_id, *options).out
+        assert "A body." in run("show", record_id, "--bodies", *options).out
+
+
+def test_a_record_that_is_not_there_is_named(refused: Callable[..., str]) -> None:
+    for command in ("show", "cancel", "retry"):
+        assert "999" in refused(command, 999)
+    assert "999" in refused("list", "--before", 999)
+
+
+@pytest.mark.parametrize("command", ["show", "cancel", "retry"])
+@pytest.mark.parametrize("value", ["abc", "0", str(2**63)])
+def test_an_id_that_is_none_is_named(refused: Callable[..., str], command: str, value: str) -> None:
+    line = refused(command, value)
+    assert "ID" in line
+    assert value in line
+
+
+# -- list
+
+
+def test_list_pages_from_the_newest_on(run: Run) -> None:
+    ids = [send(run) for _ in range(5)]
+    first = run("list", "--limit", 2, "--json").json
+    assert [record["id"] for record in first["records"]] == ids[:2:-1]
+    second = run("list", "--limit", 2, "--json", "--before", first["next_before"]).json
+    assert [record["id"] for record in second["records"]] == ids[2:0:-1]
+    third = run("list", "--limit", 2, "--json", "--before", second["next_before"]).json
+    assert [record["id"] for record in third["records"]] == ids[:1]
+    assert third["next_before"] is None
+
+
+def test_list_shows_one_status(run: Run, engine: Engine) -> None:
+    waiting, failed = send(run), send(run)
+    change(engine, failed, status="'FAILED'", error_code="'SMTP_550'")
+    assert [r["id"] for r in run("list", "--status", "failed", "--json").json["records"]] == [failed]
+    assert [r["id"] for r in run("list", "--status", "PENDING", "--json").json["records"]] == [waiting]
+    shown = run("list").out
+    for part in (str(waiting), str(failed), "SMTP_550", "ada@example.com", "Hello"):
+        assert part in shown
+    assert "no records" in run("list", "--status", "SENT").out
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--status", "gone"), ("--limit", "0"), ("--limit", "many"), ("--before", "-1")]
+)
+def test_list_names_the_option_it_refuses(refused: Callable[..., str], option: str, value: str) -> None:
+    line = refused("list", option, value)
+    assert option in line
+    assert value in line
+
+
+# -- retry and cancel
+
+
+def test_retry_makes_records_due(run: Run, engine: Engine) -> None:
+    ids = [send(run), send(run)]
+    for record_id in ids:
+        change(engine, record_id, status="'FAILED'", error_code="'SMTP_550'")
+    answer = run("retry", *ids)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines() == [f"{record_id} is due now" for record_id in ids]
+    assert run("show", ids[0], "--json").json["status"] == "RETRY"
+
+
+def test_retry_names_those_it_refuses_and_does_the_others(run: Run, engine: Engine) -> None:
+    sent, failed = send(run), send(run)
+    change(engine, sent, status="'SENT'")
+    change(engine, failed, status="'FAILED'", error_code="'SMTP_550'")
+    answer = run("retry", sent, failed)
+    assert answer.code == 2
+    assert answer.err == f"messaging: mail record {sent} is SENT\n"
+    assert answer.out == f"{failed} is due now\n"
+
+
+def test_cancel_says_what_it_means(run: Run, engine: Engine) -> None:
+    waiting, uncertain, sending, sent, failed = (send(run) for _ in range(5))
+    change(engine, uncertain, uncertain="true")
+    change(engine, sending, status="'SENDING'", claimed_at="now()")
+    change(engine, sent, status="'SENT'")
+    change(engine, failed, status="'FAILED'")
+    for record_id, word, code in (
+        (waiting, "cancelled", 0),
+        (waiting, "cancelled", 0),
+        (uncertain, "stopped", 0),
+        (sending, "in_progress", 1),
+        (sent, "too_late", 1),
+        (failed, "already_final", 1),
+    ):
+        answer = run("cancel", record_id)
+        assert (answer.out.partition(":")[0], answer.code) == (word, code)
+    assert "was cancelled" in run("retry", waiting).err
+
+
+# -- tenants
+
+
+def test_a_tenant_sees_and_changes_its_own_records_only(  # O1
+    run: Run, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESSAGING_MULTI_TENANCY", "true")
+    own, other = send(run, "ada@example.com", "--tenant", 7), send(run, "bob@example.com", "--tenant", 8)
+    assert run("show", own, "--tenant", 7, "--json").json["tenant_id"] == 7
+    for command in ("show", "cancel", "retry"):
+        assert str(other) in refused(command, other, "--tenant", 7)
+    assert [r["id"] for r in run("list", "--tenant", 7, "--json").json["records"]] == [own]
+    assert [r["id"] for r in run("list", "--tenant", "all", "--json").json["records"]] == [other, own]
+    page = run("list", "--tenant", "all", "--limit", 1, "--before", other, "--json").json
+    assert [r["id"] for r in page["records"]] == [own]
+    assert "--tenant" in refused("list")
+    assert "--tenant" in refused("send", "--to", "ada@example.com", "--text", "x", "--tenant", "all")
+    assert "'x'" in refused("list", "--tenant", "x")
+
+
+# -- the schema
+
+
+def test_the_schema_is_brought_up_looked_at_and_compared(
+    run: Run, refused: Callable[..., str], postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postgres.create_database("cli_fresh")
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", postgres.url("cli_fresh"))
+    head = schema.head()
+    try:
+        assert run("db", "current").out == f"nothing (this code needs {head})\n"
+        assert run("db", "current").code == 1
+        assert "messaging db upgrade" in refused("db", "check")
+        assert "messaging db upgrade" in refused("list")
+        assert run("db", "upgrade").out == f"the schema is at {head}, before it was at nothing\n"
+        assert run("db", "upgrade").out == f"the schema is at {head}, as before\n"
+        assert run("db", "current").code == 0
+        checked = run("db", "check")
+        assert (checked.code, checked.out) == (0, "the database is what the models say\n")
+    finally:
+        postgres.drop_database("cli_fresh")
+
+
+def test_a_database_that_differs_from_the_models_is_told(run: Run, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE mail_send_record DROP COLUMN bounce_code"))
+    checked = run("db", "check")
+    assert checked.code == 1
+    assert "bounce_code" in checked.out
+
+
+# -- the doctor
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_the_doctor_answers_for_people_and_for_programs(run: Run) -> None:
+    answer = run("doctor")
+    assert answer.code == 1
+    assert "messaging beat" in answer.out
+    findings = run("doctor", "--json").json
+    assert {"check": "redis", "level": "ok", "detail": "answers", "advice": ""} in findings
+    assert any(finding["level"] == "fail" and finding["check"] == "beat" for finding in findings)
+
+
+# -- bad input of every kind
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["show", "1"], ["db", "current"], ["db", "upgrade"], ["db", "check"]])
+def test_a_database_that_is_away_is_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", f"postgresql://ada:s3cret@127.0.0.1:{free_port()}/x")
+    line = refused(*arguments)
+    assert "MESSAGING_DATABASE_URL" in line
+    assert "s3cret" not in line
+
+
+def test_a_password_the_database_refuses_is_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, postgres: Postgres
+) -> None:
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", f"postgresql://postgres:s3cret@127.0.0.1:{postgres.port}/messaging")
+    line = refused("list")
+    assert "MESSAGING_DATABASE_URL" in line
+    assert "s3cret" not in line
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["list"], ["doctor"], ["worker"], ["beat"], ["flower"], ["db", "upgrade"], ["send", "--to", "a@b.example"]],
+)
+def test_settings_that_cannot_be_used_are_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("MESSAGING_RETRY__JITTER", "2")
+    monkeypatch.delenv("MESSAGING_REDIS_URL")
+    line = refused(*arguments)
+    assert "MESSAGING_RETRY__JITTER is '2'" in line
+    assert "MESSAGING_REDIS_URL is not set" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["fly"], ("fly",)),
+        (["db", "fly"], ("fly",)),
+        (["show"], ("ID",)),
+        (["list", "--fly"], ("--fly",)),
+        (["worker", "--queues", "mail_send,fly"], ("--queues", "'fly'", "control")),
+        (["worker", "--concurrency", "0"], ("--concurrency", "0")),
+        (["worker", "--log-level", "loud"], ("--log-level", "'loud'", "INFO")),
+        (["flower", "--port", "70000"], ("--port", "70000")),
+        (["demo", "--state", "/dev/null/x"], ("--state", "/dev/null/x")),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    refused: Callable[..., str], arguments: list[str], named: tuple[str, ...]
+) -> None:
+    line = refused(*arguments)
+    for part in named:
+        assert part in line
+
+
+def test_without_arguments_the_commands_are_listed(run: Run) -> None:
+    commands = ("demo", "db", "worker", "beat", "flower", "send", "show", "list", "retry", "cancel", "doctor")
+    for arguments in ([], ["--help"]):
+        answer = run(*arguments)
+        assert answer.code == 0
+        assert all(f"\n  {command} " in answer.out for command in commands)
+    assert "upgrade" in run("db").out
+
+
+# -- as processes
+
+
+def test_help_needs_no_heavy_module() -> None:
+    heavy = ("sqlalchemy", "psycopg", "pydantic", "redis", "alembic", "celery", "prometheus_client")
+    script = f"import sys, messaging.cli; print([m for m in {heavy!r} if m in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[]\n"
+
+
+def test_the_module_and_the_console_script_are_the_same(variables: dict[str, str]) -> None:
+    script = Path(sys.executable).with_name("messaging")
+    for program in ([sys.executable, "-m", "messaging.cli"], [str(script)]):
+        ended = subprocess.run([*program, "show", "x"], capture_output=True, text=True, check=False, env={**os.environ})
+        assert ended.returncode == 2
+        assert ended.stdout == ""
+        assert ended.stderr == "messaging: Invalid value for 'ID': 'x' is not a whole number\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(run: Run, variables: dict[str, str]) -> None:
+    send(run)
+    ended = subprocess.run(
+        [f"{sys.executable} -m messaging.cli list --json | true"],
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.fixture
+def program(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., "Program"]]:
+    """Starts `messaging ...` as a process, in a folder whose modules must not be taken for ours."""
+    (tmp_path / "tasks.py").write_text("raise SystemExit('the wrong tasks')")
+    (tmp_path / "celeryconfig.py").write_text("raise SystemExit('the wrong celeryconfig')")
+    started: list[Program] = []
+
+    def start(*arguments: object, **environment: str) -> Program:
+        started.append(Program(arguments, tmp_path, environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.process.wait()
+
+
+class Program:
+    """A command that stays."""
+
+    def __init__(self, arguments: tuple[object, ...], cwd: Path, environment: dict[str, str]) -> None:
+        self._log = cwd / "program.log"
+        script = Path(sys.executable).with_name("messaging")
+        with self._log.open("w") as log:
+            self.process = subprocess.Popen(
+                [script, *map(str, arguments)], cwd=cwd, stdout=log, stderr=log, env={**os.environ, **environment}
+            )
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not condition():
+            assert self.process.poll() is None, self.log
+            assert time.monotonic() < until, self.log
+            time.sleep(0.05)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_SECONDS)
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_worker_runs_celery_in_the_folder_of_its_modules(program: Callable[..., Program]) -> None:
+    started = program("worker", "--queues", "mail_send", "--concurrency", "3", "--name", "post")
+    started.wait_for(lambda: "ready" in started.log)
+    assert re.search(r"post@\S+ ready", started.log)
+    assert re.search(r"concurrency: 3\b", started.log)
+    assert "the wrong" not in started.log
+    if sys.platform == "linux":
+        assert os.readlink(f"/proc/{started.process.pid}/cwd") == str(Path(cli.__file__).parents[1])
+    assert started.stop() == 0
+
+
+def test_beat_asks_for_ticks_and_writes_no_file(
+    program: Callable[..., Program], redis_client: "redis.Redis", tmp_path: Path
+) -> None:
+    started = program("beat")
+    started.wait_for(lambda: redis_client.llen("msg:control") >= 2)
+    started.stop()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["celeryconfig.py", "program.log", "tasks.py"]
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_flower_is_read_only_and_asks_for_a_password(program: Callable[..., Program]) -> None:
+    import urllib.error
+    import urllib.request
+    from base64 import b64encode
+
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    started = program("flower", "--port", port, FLOWER_UNAUTHENTICATED_API="true")
+
+    def answer(path: str, login: str = "", method: str = "GET") -> int:
+        request = urllib.request.Request(url + path, method=method)
+        if login:
+            request.add_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
+        try:
+            with urllib.request.urlopen(request, timeout=10) as reply:
+                return int(reply.status)
+        except urllib.error.HTTPError as exc:
+            exc.close()
+            return exc.code
+        except OSError:
+            return 0
+
+    started.wait_for(lambda: answer("/healthcheck") == 200)
+    told = re.search(r"for this run it is (messaging:\S+)", started.log)
+    assert told is not None
+    assert answer("/api/workers") == 401
+    assert answer("/api/workers", told[1]) == 200
+    assert answer("/api/worker/shutdown/post@host", told[1], method="POST") == 403
+    started.stop()

@@ -1,0 +1,127 @@
+"""Endings that are not as they ought to be are told: the demo's exit code is worth something."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from messaging.delivery.status import SendStatus
+from messaging.demo.evidence import Journal, Row, is_final, what_is_wrong
+from messaging.demo.shop import Accepted, Fate, first_order, further_orders
+from messaging.mail.records import AttemptStory, RecipientStory, Story
+from messaging.requests import MessageScope
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def recipient(result: str) -> RecipientStory:
+    return RecipientStory("ada@example.com", result, None, None, None)
+
+
+def attempt(outcome: str) -> AttemptStory:
+    return AttemptStory(1, NOW, NOW, outcome, None, None, None, None)
+
+
+SENT = Story(
+    **dict.fromkeys(Story.__dataclass_fields__)  # type: ignore[arg-type]
+    | {
+        "id": 1,
+        "tenant_id": 0,
+        "status": SendStatus.SENT,
+        "why": "taken by the server",
+        "scope": MessageScope.TENANT,
+        "retry_count": 0,
+        "created_at": NOW,
+        "recipients": [recipient("accepted")],
+        "attempts": [attempt("SENT")],
+    }
+)
+FAILED = replace(SENT, status=SendStatus.FAILED, error_code="SMTP_550_5.1.1", attempts=[attempt("FAILED")])
+SWEPT = replace(SENT, retry_count=1, attempts=[attempt("SWEPT"), attempt("SENT")])
+GREYLISTED = replace(SENT, retry_count=2, attempts=[attempt("RETRY"), attempt("RETRY"), attempt("SENT")])
+PARTLY = replace(SENT, recipients=[recipient("accepted"), recipient("refused")])
+
+
+@pytest.mark.parametrize(
+    ("fate", "story", "copies"),
+    [
+        (Fate.TAKEN, SENT, 1),
+        (Fate.REFUSED, FAILED, 0),
+        (Fate.GREYLISTED, GREYLISTED, 1),
+        (Fate.PARTLY, PARTLY, 1),
+        (Fate.KILLED, SWEPT, 2),
+        (Fate.KILLED, SWEPT, 1),
+        (Fate.ROLLED_BACK, None, 0),
+    ],
+)
+def test_what_ought_to_be_is_right(fate: Fate, story: Story | None, copies: int) -> None:
+    assert what_is_wrong(fate, story, copies) == ""
+
+
+@pytest.mark.parametrize(
+    ("fate", "story", "copies", "told"),
+    [
+        (Fate.TAKEN, SENT, 2, "2 were taken"),
+        (Fate.TAKEN, SENT, 0, "0 were taken"),
+        (Fate.TAKEN, None, 0, "gone"),
+        (Fate.TAKEN, FAILED, 0, "is FAILED"),
+        (Fate.TAKEN, replace(SENT, status=SendStatus.RETRY), 0, "is RETRY"),
+        (Fate.REFUSED, SENT, 1, "is SENT"),
+        (Fate.REFUSED, FAILED, 1, "1 were taken"),
+        (Fate.REFUSED, replace(FAILED, error_code="SMTP_TIMEOUT"), 0, "another reason"),
+        (Fate.GREYLISTED, SENT, 1, "0 retries"),
+        (Fate.GREYLISTED, GREYLISTED, 2, "2 were taken"),
+        (Fate.PARTLY, SENT, 1, "one refused"),
+        (Fate.KILLED, SENT, 1, "not killed"),
+        (Fate.KILLED, SWEPT, 3, "3 were taken"),
+        (Fate.KILLED, SWEPT, 0, "0 were taken"),
+        (Fate.ROLLED_BACK, SENT, 1, "is SENT"),
+        (Fate.ROLLED_BACK, None, 1, "1 were sent"),
+    ],
+)
+def test_what_ought_not_to_be_is_told(fate: Fate, story: Story | None, copies: int, told: str) -> None:
+    assert told in what_is_wrong(fate, story, copies)
+
+
+def test_all_is_final_when_every_record_that_ought_to_be_there_is() -> None:
+    accepted = [Accepted(order, order.number) for order in [first_order(), *further_orders()]]
+    rows = {a.mail_id: Row(SendStatus.SENT, 0) for a in accepted if a.order.fate is not Fate.ROLLED_BACK}
+    assert is_final(accepted, rows)
+    for status in (SendStatus.PENDING, SendStatus.SENDING, SendStatus.RETRY):
+        assert not is_final(accepted, rows | {1: Row(status, 0)})
+    del rows[1]
+    assert not is_final(accepted, rows)
+
+
+def test_the_shop_has_a_few_dozen_orders_of_every_fate() -> None:
+    orders = [first_order(), *further_orders()]
+    assert [order.number for order in orders] == list(range(1, 40))
+    assert {order.fate for order in orders} == set(Fate)
+    assert len({order.address for order in orders}) == len(orders)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], Journal]:
+    journal = Journal(tmp_path / "journal")
+
+    def append(lines: str) -> Journal:
+        with journal.path.open("a") as file:
+            file.write(lines)
+        journal.read()
+        return journal
+
+    return append
+
+
+def test_a_journal_is_read_on_as_it_grows(write: Callable[[str], Journal]) -> None:
+    taken = (
+        '{"event": "taken", "message_id": "<1@x>", "recipients": ["a@x"], "client": "mail-1", "is_answered": false}\n'
+    )
+    journal = write(taken + taken[:20])
+    assert (journal.taken["<1@x>"], journal.unanswered) == (1, {"a@x": "mail-1"})
+    journal = write(taken[20:])
+    assert journal.taken["<1@x>"] == 2
+    assert journal.taken_for["a@x"] == 2
+    assert write('{"event": "deferred", "recipient": "b@x"}\n').deferred["b@x"] == 1
