@@ -68,7 +68,7 @@ def test_a_message_repeated_while_its_record_is_sent_does_nothing(start: Start) 
         "CELERY__VISIBILITY_TIMEOUT_SECONDS": "2",
         "SWEEPER__STALE_SECONDS": "30",
         "DELIVERY__SEND_BUDGET_SECONDS": "28",
-        "DELIVERY__SEND_MAX_SECONDS": "18",
+        "DELIVERY__SEND_MAX_SECONDS": "19",
         "DELIVERY__REPLY_WAIT_SECONDS": "15",
         "DELIVERY__STOP_GRACE_SECONDS": "25",
     }

@@ -23,7 +23,7 @@ from tests.acceptance.system import STALE_SECONDS
 def test_a_worker_killed_in_the_middle_of_a_send_is_swept_and_its_mail_sent(start: Start) -> None:
     # operate.md O45
     setup = start()
-    worker = setup.worker
+    worker = setup.workers[0]
     # Before the final dot: nothing was delivered, so nothing may be delivered twice.
     setup.smtp.on("MAIL", hang=True, times=1)
     (record_id,) = accept(setup, 1)
@@ -44,16 +44,14 @@ def test_a_worker_killed_in_the_middle_of_a_send_is_swept_and_its_mail_sent(star
 
 def test_a_worker_asked_to_end_finishes_its_sends_and_gives_the_rest_back(start: Start) -> None:
     setup = start(threads=2, control=False, beats=0)
-    worker = setup.worker
-    setup.smtp.on("EOD", hang=True)
+    worker = setup.workers[0]
+    setup.smtp.on("EOD", delay_seconds=2, times=2)
     ids = accept(setup, 10)
     setup.publish_accepted(ids[:5])
     setup.publish_accepted(ids[5:])
     setup.smtp.wait_for_command("EOD", 30, count=2)
     worker.kill("SIGTERM")
-    # It has noticed when it has begun to give back: not before the sends under way have ended.
     stays(worker.is_running, 0.5, "it waits for its sends")
-    setup.smtp.release()
     assert worker.wait_exit(20) == 0
     assert statuses(setup) == {"SENT": 2, "RETRY": 8}
     given_back = [record for record in rows(setup, ids) if record.status == "RETRY"]
@@ -71,7 +69,7 @@ def test_a_worker_asked_to_end_finishes_its_sends_and_gives_the_rest_back(start:
 
 def test_a_worker_held_up_past_stale_does_not_send_what_was_swept_meanwhile(start: Start) -> None:
     setup = start(threads=1, control=False, beats=0)
-    held = setup.worker
+    held = setup.workers[0]
     setup.smtp.on("MAIL", hang=True, times=1)
     ids = accept(setup, 4)
     setup.publish_accepted(ids)
@@ -98,7 +96,7 @@ def test_a_worker_held_up_past_stale_does_not_send_what_was_swept_meanwhile(star
 
 def test_a_worker_continued_right_after_the_sweep_sends_nothing(start: Start) -> None:
     setup = start(threads=1, control=False, beats=0)
-    held = setup.worker
+    held = setup.workers[0]
     setup.smtp.on("MAIL", hang=True, times=1)
     ids = accept(setup, 4)
     setup.publish_accepted(ids)
@@ -123,7 +121,7 @@ def test_a_worker_continued_right_after_the_sweep_sends_nothing(start: Start) ->
 def test_a_late_reply_does_not_overwrite_what_the_next_worker_wrote(start: Start) -> None:
     # case claim-02
     setup = start(threads=1, control=False, beats=0)
-    held = setup.worker
+    held = setup.workers[0]
     setup.smtp.on("EOD", hang=True, times=1)
     (record_id,) = accept(setup, 1)
     setup.publish_accepted([record_id])
@@ -154,7 +152,7 @@ def test_a_record_that_kills_its_worker_each_time_ends_as_dead_letter_and_its_ne
     # operate.md O30
     max_retries = 2
     setup = start(threads=1, beats=0, settings={"RETRY__MAX_RETRIES": str(max_retries)})
-    worker = setup.worker
+    worker = setup.workers[0]
     # A killer shows itself at the far end: whenever it arrives there, its worker is killed with SIGKILL.
     killer_line = f"RCPT TO:<{recipient('m2')}>"
     setup.smtp.on(killer_line, hang=True)
