@@ -53,7 +53,7 @@ class Demo:
             argv,
             env=environment,
             stdin=theirs if has_terminal else subprocess.DEVNULL,
-            stdout=theirs if has_terminal else ours_for_writing(theirs),
+            stdout=theirs,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -88,11 +88,6 @@ class Demo:
         code = self.process.wait(PATIENCE_SECONDS)
         self._reader.join(10)
         return code
-
-
-def ours_for_writing(descriptor: int) -> int:
-    """A pipe's writing end, as it is; named, as `os.pipe` answers it second and `pty.openpty` the other side."""
-    return descriptor
 
 
 @pytest.fixture
@@ -220,8 +215,14 @@ def flower_answers(url: str, login: str) -> int:
         return exc.code
 
 
-@pytest.mark.parametrize("words", ["the schema is there", "more orders come in"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        pytest.param("the schema is there", signal.SIGTERM, id="sigterm-at-the-start"),
+        pytest.param("more orders come in", signal.SIGTERM, id="sigterm-while-mails-move"),
+        pytest.param("more orders come in", signal.SIGINT, id="ctrl-c-while-mails-move"),
+    ],
+)
 def test_stopped_in_the_middle_it_leaves_nothing(
     start: Callable[..., Demo], words: str, number: signal.Signals
 ) -> None:

@@ -1,5 +1,6 @@
 """Endings that are not as they ought to be are told: the demo's exit code is worth something."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -116,7 +117,8 @@ def write(tmp_path: Path) -> Callable[[str], Journal]:
 
 
 def test_a_journal_is_read_on_as_it_grows(write: Callable[[str], Journal]) -> None:
-    taken = (
+    fact = {"event": "taken", "message_id": "<1@x>", "recipients": ["a@x"], "client": "mail-1", "is_answered": False}
+    taken = json.dumps(fact) + "\n"
         '{"event": "taken", "message_id": "<1@x>", "recipients": ["a@x"], "client": "mail-1", "is_answered": false}\n'
     )
     journal = write(taken + taken[:20])
