@@ -66,7 +66,7 @@ def test_a_program_that_never_stays_up_is_hopeless_and_its_log_is_told(superviso
     began = time.monotonic()
     wait_until(is_hopeless)
     assert time.monotonic() - began > 0.5 + 1 + 2  # the pauses grow
-    with pytest.raises(ConfigurationError, match="(?s)a does not stay up.*no schema"):
+    with pytest.raises(ConfigurationError, match=r"(?s)a does not stay up.*no schema"):
         supervisor.require_hope()
 
 

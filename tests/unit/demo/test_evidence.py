@@ -119,8 +119,6 @@ def write(tmp_path: Path) -> Callable[[str], Journal]:
 def test_a_journal_is_read_on_as_it_grows(write: Callable[[str], Journal]) -> None:
     fact = {"event": "taken", "message_id": "<1@x>", "recipients": ["a@x"], "client": "mail-1", "is_answered": False}
     taken = json.dumps(fact) + "\n"
-        '{"event": "taken", "message_id": "<1@x>", "recipients": ["a@x"], "client": "mail-1", "is_answered": false}\n'
-    )
     journal = write(taken + taken[:20])
     assert (journal.taken["<1@x>"], journal.unanswered) == (1, {"a@x": "mail-1"})
     journal = write(taken[20:])
