@@ -14,7 +14,7 @@ from typing import Any, overload
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from messaging import tenancy
+from messaging import metrics, tenancy
 from messaging.clock import utc_now
 from messaging.db.encryption import use_keys
 from messaging.db.engine import create_engine
@@ -56,6 +56,8 @@ def configure(settings: Settings | None = None, *, engine: Engine | None = None)
     chosen = settings or load_settings()
     use_keys(chosen.secrets_keys)
     tenancy.use_multi_tenancy(chosen.multi_tenancy)
+    if chosen.metrics.directory:
+        metrics.use_directory(chosen.metrics.directory, database_url=chosen.database_url)
     _environment = Environment(chosen, engine or create_engine(chosen))
     return _environment
 

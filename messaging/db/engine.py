@@ -47,6 +47,8 @@ def create_engine(
         pool_timeout=database.connect_timeout_seconds,
         pool_pre_ping=False,
         isolation_level="READ COMMITTED",
+        # An error's text never repeats what was being written.
+        hide_parameters=True,
         connect_args={
             "application_name": application_name,
             "connect_timeout": max(1, round(database.connect_timeout_seconds)),

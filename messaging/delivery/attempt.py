@@ -5,14 +5,15 @@ committer at once. Source: the protocol, section 2.
 """
 
 import json
+import logging
 import random
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -31,7 +32,7 @@ from messaging.delivery.status import SendStatus
 from messaging.errors import DeliveryError, PreparationError
 from messaging.settings import Settings
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Seconds of preparation after which what is prepared is written back and sent, before more is prepared.
 PREPARE_SLICE_SECONDS = 0.5
@@ -101,7 +102,7 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
     if lost:
         tally.count_now("not_mine", lost)
         metrics.lost_updates(channel.name, "claim", lost)
-        log.debug("claims lost", channel=channel.name, count=lost)
+        logger.debug("claims lost", extra={"channel": channel.name, "count": lost})
     for status in chunk.expired:
         tally.count_now(status.lower(), 1)
         if status is SendStatus.SENT:
@@ -136,7 +137,7 @@ class _Chunk:
         try:
             delivery.channel.load(self._claims)
         except SQLAlchemyError as exc:
-            log.warning("database away before the send", error=type(exc).__name__)
+            logger.warning("database away before the send", extra={"error": type(exc).__name__})
             self.release_rest("dependency")
             return
         is_first = True
@@ -185,8 +186,8 @@ class _Chunk:
                 except PreparationError as exc:
                     self._drop(position)
                     self._record(claimed, Failure(exc.category, exc.marker, str(exc)), started)
-                except Exception as exc:
-                    log.exception("preparation failed", record_id=claimed.record_id)
+                except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
+                    logger.error("preparation raised", extra={"record_id": claimed.record_id, **_unworded(exc)})
                     self._drop(position)
                     self._record(claimed, _unforeseen(MarkerCode.PREPARE_FAILED, exc), started)
         if ready:
@@ -214,12 +215,14 @@ class _Chunk:
                 self._claims.remove(claimed)
                 self._tally.count_now("not_mine", 1)
                 metrics.lost_updates(delivery.channel.name, "prepare")
-                log.debug("preparation lost", record_id=claimed.record_id)
+                logger.debug("preparation lost", extra={"record_id": claimed.record_id})
 
     def _refused(self, ready: list[tuple[Claim, dict[str, Any]]], exc: SQLAlchemyError) -> None:
         """A write-back raised: away gives all back; what the database will not take is found one by one."""
         if is_away(exc) or is_passing(exc):
-            log.warning("database away at the write-back", error=type(exc).__name__, sqlstate=sqlstate(exc))
+            logger.warning(
+                "database away at the write-back", extra={"error": type(exc).__name__, "sqlstate": sqlstate(exc)}
+            )
             self._release_unclear([claimed for claimed, _ in ready])
             self.release_rest("dependency")
         elif len(ready) > 1:
@@ -227,7 +230,9 @@ class _Chunk:
                 self._write_back([one])
         else:
             claimed = ready[0][0]
-            log.error("preparation refused by the database", record_id=claimed.record_id, sqlstate=sqlstate(exc))
+            logger.error(
+                "preparation refused by the database", extra={"record_id": claimed.record_id, "sqlstate": sqlstate(exc)}
+            )
             self._claims.remove(claimed)
             self._record(claimed, _unforeseen(MarkerCode.PREPARE_FAILED, exc), self._delivery.ticker())
 
@@ -284,11 +289,11 @@ class _Chunk:
             except PreparationError as exc:
                 learnt = Failure(exc.category, exc.marker, str(exc))
             except SQLAlchemyError as exc:
-                log.warning("database away during the send's preparation", error=type(exc).__name__)
+                logger.warning("database away during the send's preparation", extra={"error": type(exc).__name__})
                 self._release(claimed, "dependency")
                 return
-            except Exception as exc:
-                log.exception("send raised", record_id=claimed.record_id)
+            except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
+                logger.error("send raised", extra={"record_id": claimed.record_id, **_unworded(exc)})
                 learnt = _unforeseen(MarkerCode.UNEXPECTED, exc)
             finally:
                 delivery.watch.end()
@@ -323,6 +328,12 @@ _RELEASE_MESSAGES = {
     "dependency": "given back: a dependency of the worker was away",
     "old": "given back: the claim was too old to start or end a send",
 }
+
+
+def _unworded(exc: Exception) -> dict[str, object]:
+    """A bug for the log: its type and where it came from, not its words, which may hold what was being sent."""
+    frames = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(exc.__traceback__)]
+    return {"error": type(exc).__qualname__, "frames": frames}
 
 
 def _unforeseen(marker: MarkerCode, exc: Exception) -> Failure:

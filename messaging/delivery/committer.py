@@ -5,13 +5,13 @@ second until the row answers; when a group fails for any other reason each outco
 the database will not take is written with code and category only (C11).
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -24,7 +24,7 @@ from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.outcome import Outcome, OutcomeWriter
 from messaging.settings import COMMIT_RETRY_SECONDS
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -185,11 +185,14 @@ class Committer:
         # A repeat: of a group that was refused a part may stand, as its statements commit one by one.
         applied = self._try_until_answered([item], is_repeat=True)
         if applied is None and isinstance(item.work, Outcome):
-            log.error("outcome refused by the database, written without its text", record_id=item.work.claim.record_id)
+            logger.error(
+                "outcome refused by the database, written without its text",
+                extra={"record_id": item.work.claim.record_id},
+            )
             applied = self._try_until_answered([_Item(item.work.without_text(), item.tally)], is_repeat=True)
         if applied is None:
             # A bug: what is left in SENDING is swept and counted.
-            log.critical("outcome refused by the database", record_id=item.work.claim.record_id)
+            logger.critical("outcome refused by the database", extra={"record_id": item.work.claim.record_id})
             return {}
         return applied
 
@@ -229,16 +232,15 @@ class Committer:
                 if is_passing(exc):
                     continue
                 if not is_away(exc):
-                    log.error("outcomes were refused by the database", sqlstate=sqlstate(exc))
+                    logger.error("outcomes were refused by the database", extra={"sqlstate": sqlstate(exc)})
                     return None
-            except Exception:
-                # A bug met while writing one group must not end the thread that writes all others.
-                log.exception("outcomes could not be written")
+            except Exception as exc:  # noqa: BLE001 - must not end the thread that writes all other groups
+                logger.critical("outcomes could not be written", extra={"error": type(exc).__qualname__})
                 return None
             was_away = True
             waits += 1
             if waits == 1 or waits % 60 == 0:
-                log.warning("database away, outcomes wait", seconds=waits)
+                logger.warning("database away, outcomes wait", extra={"seconds": waits})
             time.sleep(COMMIT_RETRY_SECONDS)
 
     def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[tuple[int, int], str]:
@@ -267,5 +269,5 @@ class Committer:
                 metrics.released(self._channel.name, release.reason)
             else:
                 metrics.lost_updates(self._channel.name, "release")
-                log.debug("release lost", record_id=release.claim.record_id)
+                logger.debug("release lost", extra={"record_id": release.claim.record_id})
         return dict.fromkeys(moved, "released")

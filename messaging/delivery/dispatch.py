@@ -10,7 +10,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import structlog
 from sqlalchemy import Engine, Table
 
 from messaging import metrics
@@ -18,8 +17,6 @@ from messaging.clock import Ticker
 from messaging.delivery.due import Leased, lease, next_cursor, promote, unlease
 from messaging.delivery.hints import DispatchHints, Load
 from messaging.settings import DispatchSettings
-
-log = structlog.get_logger(__name__)
 
 #: Seconds between two looks at a full queue.
 LOOK_SECONDS = 0.02

@@ -5,17 +5,17 @@ and one of its workers, `msg:workers:{channel}`.
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import redis
-import structlog
 
 from messaging.delivery.due import FIRST_CURSOR
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Seconds over which the rate of work is measured.
 RATE_WINDOW_SECONDS = 10.0
@@ -129,21 +129,21 @@ class WorkerHints:
             pipeline.hset(self._workers_key, self._name, self._alive())
             pipeline.execute()
         except redis.RedisError as exc:
-            log.debug("dispatch hint not given", error=type(exc).__name__)
+            logger.debug("dispatch hint not given", extra={"error": type(exc).__name__})
 
     def alive(self) -> None:
         """This worker lives."""
         try:
             self._client.hset(self._workers_key, self._name, self._alive())
         except redis.RedisError as exc:
-            log.debug("worker not registered", error=type(exc).__name__)
+            logger.debug("worker not registered", extra={"error": type(exc).__name__})
 
     def gone(self) -> None:
         """This worker ends."""
         try:
             self._client.hdel(self._workers_key, self._name)
         except redis.RedisError as exc:
-            log.debug("worker not unregistered", error=type(exc).__name__)
+            logger.debug("worker not unregistered", extra={"error": type(exc).__name__})
 
     def _alive(self) -> str:
         return json.dumps({"threads": self._threads, "at": time.time()})

@@ -5,12 +5,12 @@ the sweep came first is recorded late (T14); any other loss is counted and never
 """
 
 import json
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-import structlog
 from sqlalchemy import Connection
 
 from messaging import metrics
@@ -32,7 +32,7 @@ from messaging.delivery.retry import DeadLetter, Fail, Retry, decide
 from messaging.delivery.status import SendStatus
 from messaging.settings import RetrySettings
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Longest `error_message` of a record.
 MAX_MESSAGE_CHARS = 1000
@@ -288,10 +288,13 @@ class OutcomeWriter:
                 metrics.late_outcomes(name, late[key].lower())
                 if late[key] == SendStatus.SENT:
                     metrics.sent(name, self._channel.provider)
-                log.warning("late outcome recorded", record_id=record_id, status=late[key])
+                logger.warning("late outcome recorded", extra={"record_id": record_id, "status": late[key]})
             else:
                 metrics.lost_updates(name, "outcome")
-                log.warning("outcome lost, the newer state stands", record_id=record_id, outcome=outcome.log_outcome)
+                logger.warning(
+                    "outcome lost, the newer state stands",
+                    extra={"record_id": record_id, "outcome": outcome.log_outcome},
+                )
 
     def _report(self, stand: Sequence[Outcome], due_to_sent: Mapping[tuple[int, int], float | None]) -> None:
         """Count and log what was written; what went well shares one line, as a line costs more than its write."""
@@ -299,7 +302,7 @@ class OutcomeWriter:
         plainly_sent = [o for o in stand if o.log_outcome == AttemptOutcome.SENT]
         if plainly_sent:
             metrics.sent(name, provider, len(plainly_sent))
-            log.info("sent", channel=name, records=[_named(o) for o in plainly_sent])
+            logger.info("sent", extra={"channel": name, "records": [_named(o) for o in plainly_sent]})
         for outcome in stand:
             waited = due_to_sent.get(outcome.claim.key)
             if waited is not None:
@@ -313,16 +316,16 @@ class OutcomeWriter:
         if outcome.status is SendStatus.SENT:
             metrics.sent(name, provider)
             metrics.partial(name, provider)
-            log.warning("sent to some recipients only", **fields)
+            logger.warning("sent to some recipients only", extra=fields)
             return
         metrics.failed(name, provider, outcome.tally_key)
         if outcome.status is SendStatus.RETRY:
-            log.info("send to be retried", delay_seconds=outcome.delay_seconds, **fields)
+            logger.info("send to be retried", extra={"delay_seconds": outcome.delay_seconds, **fields})
         elif outcome.category is ErrorCategory.AUTH:
             # Nobody gets an exception for it: an operator must act.
-            log.error("send failed, an operator must act", status=outcome.status, **fields)
+            logger.error("send failed, an operator must act", extra={"status": outcome.status, **fields})
         else:
-            log.warning("send failed", status=outcome.status, **fields)
+            logger.warning("send failed", extra={"status": outcome.status, **fields})
 
     def _parameters(self, group: Sequence[Outcome], *, is_late: bool) -> dict[str, Any]:
         now = self._ticker()

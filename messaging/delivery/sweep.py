@@ -5,16 +5,16 @@ agree, or everything in flight would be taken back at once.
 """
 
 import json
+import logging
 
 import redis
-import structlog
 from sqlalchemy import Engine, Table, text
 
 from messaging import metrics
 from messaging.delivery import statements
 from messaging.settings import Settings
 
-log = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 #: Where the two clocks of the last run are kept; a hint.
 CLOCK_KEY = "msg:sweep:clock"
@@ -50,11 +50,11 @@ def sweep(
             result = row.status.lower()
             counts[result] += 1
             metrics.swept(channel, result)
-            log.warning("swept", record_id=row.id, tenant_id=row.tenant_id, status=row.status)
+            logger.warning("swept", extra={"record_id": row.id, "tenant_id": row.tenant_id, "status": row.status})
         if len(rows) < settings.sweeper.batch_limit:
             break
     if any(counts.values()):
-        log.info("sweep", channel=channel, **counts)
+        logger.info("sweep", extra={"channel": channel, **counts})
     return counts
 
 
@@ -70,6 +70,8 @@ def _clocks_agree(engine: Engine, client: redis.Redis, settings: Settings) -> bo
         step = (database - last["database"]) - (other - last["redis"])
         if abs(step) > MAX_STEP_SECONDS:
             now["paused_until"] = other + settings.sweeper.stale_seconds
-            log.warning("a clock stepped, no sweep for SWEEPER__STALE_SECONDS", step_seconds=round(step, 1))
+            logger.warning(
+                "a clock stepped, no sweep for SWEEPER__STALE_SECONDS", extra={"step_seconds": round(step, 1)}
+            )
     client.set(CLOCK_KEY, json.dumps(now))
     return other >= now["paused_until"]

@@ -4,7 +4,6 @@ import random
 import threading
 from collections.abc import Sequence
 
-import structlog
 from sqlalchemy import Engine
 
 from messaging.clock import Clock, Ticker
@@ -13,8 +12,6 @@ from messaging.delivery.attempt import Delivery, SendWatch, attempt
 from messaging.delivery.channel import Channel
 from messaging.delivery.committer import Committer
 from messaging.settings import Settings
-
-log = structlog.get_logger(__name__)
 
 
 class DeliveryWorker:

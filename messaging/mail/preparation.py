@@ -12,7 +12,6 @@ from messaging.category import MarkerCode
 from messaging.config_cache import Config, ConfigCache
 from messaging.errors import PreparationError
 from messaging.mail.addresses import AddressError, Mailbox, parse_mailbox, parse_reply_to
-from messaging.mail.bodies import derive_text
 from messaging.mail.headers import clean_text
 from messaging.mail.servers import resolve_server
 from messaging.requests import BodyMode
@@ -101,6 +100,9 @@ def _derived(record: Mapping[str, Any], max_body_chars: int) -> tuple[BodyMode, 
     mode = BodyMode(record["body_mode"])
     if mode is not BodyMode.HTML_WITH_DERIVED_PLAIN or record["body_text"] is not None:
         return mode, None
+    # Loads lxml, which most workers never need.
+    from messaging.mail.derived_text import derive_text
+
     text = derive_text(record["body_html"])
     if text is None:
         return BodyMode.HTML, None

@@ -127,7 +127,7 @@ def test_what_is_not_given_stays_empty(engine: Engine, session: Session, accept:
         ("<p>h</p>", None, None, ("HTML", "<p>h</p>", None)),  # B1
         (None, "t", None, ("PLAIN", None, "t")),  # B1
         ("<p>h</p>", "t", None, ("HTML_WITH_AUTHORED_PLAIN", "<p>h</p>", "t")),  # B1
-        ("<p>h</p>", None, "HTML_WITH_DERIVED_PLAIN", ("HTML_WITH_DERIVED_PLAIN", "<p>h</p>", "h")),
+        ("<p>h</p>", None, "HTML_WITH_DERIVED_PLAIN", ("HTML_WITH_DERIVED_PLAIN", "<p>h</p>", None)),
         ("<p>h</p>", "t", BodyMode.HTML, ("HTML", "<p>h</p>", None)),
     ],
 )
