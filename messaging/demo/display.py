@@ -78,9 +78,9 @@ class Display:
             self._live.update(Group(_states(accepted, rows), bar, "", *self._news), refresh=True)
             return
         counts = Counter(row.status for row in rows.values())
+        is_time = ended == self._total or self.elapsed_seconds - self._printed[0] >= PLAIN_INTERVAL_SECONDS
         told = ", ".join(f"{counts[status]} {status}" for status in SendStatus if counts[status])
-        printed_at, printed = self._printed
-        if told != printed and self.elapsed_seconds - printed_at >= PLAIN_INTERVAL_SECONDS:
+        if told != self._printed[1] and is_time:
             self._printed = (self.elapsed_seconds, told)
             self.say(f"{ended} of {self._total} have ended: {told}")
 

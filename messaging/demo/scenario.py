@@ -57,6 +57,7 @@ class Scenario:
             parts.start_others(settings)
             say(f"{len(self._orders) - 1} more orders come in, while a second worker for mail and Flower start")
             self._place_others_and_watch()
+        self._journal.read()  # the mail server writes before it answers, so what ended is in there now
         endings = conclude(self._engine, self._accepted, self._journal)
         self._display.conclude(endings)
         wrong = self._what_is_wrong(endings)
@@ -108,7 +109,6 @@ class Scenario:
 
     def _what_is_wrong(self, endings: Sequence[Ending]) -> list[str]:
         wrong = [f"mail {e.accepted.mail_id}, {e.accepted.order.fate.value}: {e.wrong}" for e in endings if e.wrong]
-        self._journal.read()
         wrong += [f"the mail server took {each}, which is no record's" for each in strangers(endings, self._journal)]
         files, copies = len(list(self._parts.mail_folder.glob("*.eml"))), sum(ending.copies for ending in endings)
         if files != copies:

@@ -198,7 +198,7 @@ def test_with_a_terminal_it_stays_up_until_ctrl_c(start: Callable[..., Demo]) ->
     assert (shown.returncode, shown.stderr) == (0, ""), shown.stdout
     assert "SWEPT" in shown.stdout
     os.killpg(demo.process.pid, signal.SIGINT)  # as a terminal does
-    assert demo.wait() == 0
+    assert demo.wait() == 0, demo.output
     assert processes_of(demo.folder) == []
     assert_only_mail_and_logs_stay(demo.folder)
 
