@@ -32,29 +32,31 @@ class ConfigCache:
 
     def ensure(self, ids: Iterable[int], tenants: Iterable[int]) -> None:
         """Have these ids and these tenants' defaults, no older than the promise. Raises what the driver raises."""
-        wanted_ids, wanted_tenants = set(ids), set(tenants)
         with self._lock:
-            now = self._ticker()
-            if now - self._read_at < self._ttl:
-                if wanted_ids <= self._by_id.keys() and wanted_tenants <= self._defaults.keys():
-                    return
-                # Something new within the second: read it with the rest, which keeps one age for all.
-                wanted_ids |= self._by_id.keys()
-                wanted_tenants |= self._defaults.keys()
-            self._read(wanted_ids, wanted_tenants)
-            self._read_at = now
+            self._ensure(set(ids), set(tenants))
 
     def find(self, config_id: int) -> Config | None:
         """The configuration with this id, active or not; None when there is none."""
-        self.ensure((config_id,), ())
-        with self._lock:
+        with self._lock:  # looked up under the lock: another thread's refill may hold none of this one's
+            self._ensure({config_id}, set())
             return self._by_id.get(config_id)
 
     def defaults(self, tenant_id: int) -> list[Config]:
         """A tenant's active defaults in order of preference."""
-        self.ensure((), (tenant_id,))
         with self._lock:
+            self._ensure(set(), {tenant_id})
             return self._defaults.get(tenant_id, [])
+
+    def _ensure(self, ids: set[int], tenants: set[int]) -> None:
+        now = self._ticker()
+        if now - self._read_at < self._ttl:
+            if ids <= self._by_id.keys() and tenants <= self._defaults.keys():
+                return
+            # Something new within the second: read it with the rest, which keeps one age for all.
+            ids = ids | self._by_id.keys()
+            tenants = tenants | self._defaults.keys()
+        self._read(ids, tenants)
+        self._read_at = now
 
     def _read(self, ids: set[int], tenants: set[int]) -> None:
         t = self._table

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from prometheus_client import REGISTRY
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import Engine, create_engine, insert, text
 
 from messaging.clock import boot_seconds, utc_now
 from messaging.delivery.worker import DeliveryWorker
@@ -47,7 +47,9 @@ class Desk:
         self.engine, self.settings, self.server = engine, settings, server
         self.ticker = Warp()
         self.channel = make_channel(engine, settings, self.ticker)
-        self.records = Records(engine, self.channel)
+        #: The test's own connections: they survive a restart of the server.
+        self.own = create_engine(settings.database_url, pool_pre_ping=True)
+        self.records = Records(self.own, self.channel)
         self.workers: list[DeliveryWorker] = []
         self.worker = self.new_worker("worker-1")
         self._pool = ThreadPoolExecutor(8)
@@ -77,7 +79,7 @@ class Desk:
             "is_default": True,
             **columns,
         }
-        with self.engine.begin() as connection:
+        with self.own.begin() as connection:
             added: int = connection.execute(
                 insert(MAIL_SEND_SERVER_CONFIG).values(values).returning(MAIL_SEND_SERVER_CONFIG.c.id)
             ).scalar_one()
@@ -93,7 +95,7 @@ class Desk:
         return self._pool.submit(self.deliver, *record_ids, worker=worker)
 
     def run(self, statement: str) -> None:
-        with self.engine.begin() as connection:
+        with self.own.begin() as connection:
             connection.exec_driver_sql(statement)
 
     def close(self) -> None:
@@ -101,6 +103,7 @@ class Desk:
         for worker in self.workers:
             worker.close(5)
         self._pool.shutdown()
+        self.own.dispose()
 
 
 def counted(name: str, **labels: str) -> float:

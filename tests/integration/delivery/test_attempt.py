@@ -394,7 +394,7 @@ def test_s20_during_the_send_no_connection_to_the_database_is_in_use(desk: Desk)
     sending = [desk.begin(i) for i in ids]
     desk.server.wait_for_command("EOD", 5, count=2)
     assert desk.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
-    assert {state for _, state, _ in sessions(desk.engine)} <= {"idle"}
+    assert {state for _, state, _ in sessions(desk.own)} <= {"idle"}
     desk.server.release()
     assert [s.result(5) for s in sending] == [{"sent": 1}] * 2
 
@@ -593,7 +593,7 @@ def test_a_config_change_is_used_by_the_next_attempt(desk: Desk) -> None:  # O61
     desk.server.refuse_rcpt("450 later", times=1)
     record_id = desk.records.one()
     desk.deliver(record_id)
-    with desk.engine.begin() as connection:
+    with desk.own.begin() as connection:
         connection.execute(update(CONFIG).values(port=1))
     assert desk.deliver(record_id) == {"retry": 1}
     assert desk.records.row(record_id).error_code == "SMTP_CONNECT"

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 from sqlalchemy import text, update
 
@@ -24,7 +23,7 @@ from messaging.delivery.status import FINAL_STATUSES, SendStatus
 from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
 from messaging.settings import RetrySettings
-from tests.integration.delivery.records import ACCEPTED, BUSY, NO_REPLY, REFUSED, Learnt, Records
+from tests.integration.delivery.records import ACCEPTED, NO_REPLY, REFUSED, Learnt, Records
 
 #: Seconds of one step; the real seconds that a test takes are nothing beside it.
 UNIT = 1000
@@ -81,6 +80,8 @@ class World:
         self.flights: list[Flight] = []
         self.paused: set[int] = set()
         self.is_down = False
+        #: Whether a property was found violated: what comes after says nothing.
+        self.is_broken = False
         #: Kills, pauses, outages, lost replies and lost commits so far.
         self.faults = 0
         self.delivered: Counter[tuple[int, str]] = Counter()
@@ -95,6 +96,10 @@ class World:
         #: Records that may leave a final state, or go back, in this step.
         self.excepted: set[int] = set()
         self.last: dict[int, SimpleNamespace] = {}
+
+    def _violated(self, what: str) -> Violated:
+        self.is_broken = True
+        return Violated(what)
 
     # Time
 
@@ -141,7 +146,7 @@ class World:
         if fate == "published":
             for chunk in chunked(leased, size):
                 if len(chunk) > 1 and any(row.is_alone for row in chunk):
-                    raise Violated("C4: a swept record shares its message")
+                    raise self._violated("C4: a swept record shares its message")
                 self.messages.append([(row.record_id, row.version) for row in chunk])
         elif fate == "refused":
             pairs = {"ids": [r.record_id for r in leased], "versions": [r.version for r in leased]}
@@ -223,12 +228,12 @@ class World:
             known = row.recipient_results.get(recipient, {}).get("result")
             is_excused = flight.was_paused or record_id in self.lost_claims
             if known == RecipientStatus.ACCEPTED and not is_excused:
-                raise Violated(f"f: {recipient} of {record_id} is recorded and sent to again")
+                raise self._violated(f"f: {recipient} of {record_id} is recorded and sent to again")
             self.delivered[record_id, recipient] += 1
             if self.delivered[record_id, recipient] > 1 + self.allowed[record_id]:
-                raise Violated(f"b: {recipient} of {record_id} got the mail again")
+                raise self._violated(f"b: {recipient} of {record_id} got the mail again")
             if record_id in self.cancelled and record_id not in self.lost_claims:
-                raise Violated(f"g: {record_id} was called cancelled and is sent")
+                raise self._violated(f"g: {record_id} was called cancelled and is sent")
         flight.learnt = {r: ACCEPTED if r in accepted else REFUSED for r in flight.named}
         self._enter(flight, "out")
 
@@ -247,7 +252,7 @@ class World:
         before = self.records.row(flight.record_id)
         moved = self.records.release([flight.claim], UNIT)
         if moved and before.claim_token != flight.claim.token:
-            raise Violated(f"h: a release of {flight.record_id} met another claim")
+            raise self._violated(f"h: a release of {flight.record_id} met another claim")
         self.flights.remove(flight)
 
     def commit(self, flights: Sequence[Flight], *, is_reply_lost: bool = False, is_lost: bool = False) -> None:
@@ -262,7 +267,7 @@ class World:
                 is_mine = old.claim_token == flight.claim.token
                 is_its_time = (old.status, old.version) == (SendStatus.SENDING, flight.claim.version)
                 if not is_mine or not (is_its_time or old.status == SendStatus.RETRY):
-                    raise Violated(f"h: an outcome of {flight.record_id} met another claim")
+                    raise self._violated(f"h: an outcome of {flight.record_id} met another claim")
                 sent = {r for r, entry in new.recipient_results.items() if entry["result"] == RecipientStatus.ACCEPTED}
                 if (
                     isinstance(flight.learnt, dict)
@@ -271,11 +276,11 @@ class World:
                 ):
                     took = {r for r, result in flight.learnt.items() if result is ACCEPTED}
                     if not took <= sent:
-                        raise Violated(f"f: {took - sent} of {flight.record_id} accepted and is not recorded")
+                        raise self._violated(f"f: {took - sent} of {flight.record_id} accepted and is not recorded")
             elif new.version != old.version and not any(
                 f.record_id == flight.record_id and f is not flight for f in flights
             ):
-                raise Violated(f"h: a lost outcome of {flight.record_id} moved it")
+                raise self._violated(f"h: a lost outcome of {flight.record_id} moved it")
         if is_lost:
             self.faults += 1
             for flight in flights:
@@ -285,9 +290,9 @@ class World:
             self.faults += 1
             again = self.records.write(*outcomes, is_repeat=True)
             if again.keys() - stand.keys():
-                raise Violated("an outcome written again stands, the first time it did not")
+                raise self._violated("an outcome written again stands, the first time it did not")
             if self.records.rows() != after:
-                raise Violated("an outcome written again moved its record again")
+                raise self._violated("an outcome written again moved its record again")
         self.flights = [f for f in self.flights if f not in flights]
 
     def _rewind(self, row: SimpleNamespace) -> None:
@@ -334,7 +339,7 @@ class World:
         parameters |= {"cooldown": COOLDOWN * UNIT, "max_cooldown": COOLDOWN * UNIT}
         rows = self.records.run(statements.sweep(T), **parameters)
         if rows and not self.faults:
-            raise Violated(f"c2: {rows} swept with no fault")
+            raise self._violated(f"c2: {rows} swept with no fault")
         for row in rows:
             self.swept[row.id] += 1
 
@@ -346,7 +351,7 @@ class World:
                 continue
             if old.status in FINAL_STATUSES:
                 if old.error_code == "CANCELLED":
-                    raise Violated(f"C7: {record_id} was cancelled and retried")
+                    raise self._violated(f"C7: {record_id} was cancelled and retried")
                 self.excepted.add(record_id)
                 self.manual[record_id] += 1
                 if any(f.record_id == record_id and f.phase in ("out", "known") for f in self.flights):
@@ -361,7 +366,7 @@ class World:
         was_delivered = any(count for (rid, _), count in self.delivered.items() if rid == record_id)
         if answer == "cancelled":
             if was_delivered and record_id not in self.lost_claims:
-                raise Violated(f"g: {record_id} was delivered and cancel says cancelled")
+                raise self._violated(f"g: {record_id} was delivered and cancel says cancelled")
             self.cancelled.add(record_id)
 
     # After every step
@@ -371,14 +376,14 @@ class World:
         rows = self.records.rows()
         for record_id, row in rows.items():
             if row.retry_count > MAX_RETRIES + self.manual[record_id]:
-                raise Violated(f"c: {record_id} has {row.retry_count} retries")
+                raise self._violated(f"c: {record_id} has {row.retry_count} retries")
             counted = self.begun[record_id] + self.swept[record_id] + self.manual[record_id]
             if row.retry_count > counted:
-                raise Violated(f"c: {record_id} counts {row.retry_count}, there was reason for {counted}")
+                raise self._violated(f"c: {record_id} counts {row.retry_count}, there was reason for {counted}")
             if row.status == SendStatus.DEAD_LETTER and not self.faults and not self.begun[record_id]:
-                raise Violated(f"c2: {record_id} is dead and was never tried")
+                raise self._violated(f"c2: {record_id} is dead and was never tried")
             if row.status == SendStatus.SENT and row.prepared_at is None:
-                raise Violated(f"e: {record_id} is sent and was not prepared")
+                raise self._violated(f"e: {record_id} is sent and was not prepared")
             old = self.last.get(record_id)
             if old is not None:
                 self._check_change(old, row)
@@ -388,16 +393,16 @@ class World:
     def _check_change(self, old: SimpleNamespace, row: SimpleNamespace) -> None:
         changed = {n for n in vars(row) if getattr(row, n) != getattr(old, n)} - _TIMES
         if changed and row.version <= old.version:
-            raise Violated(f"{row.id} changed {changed} without a version")
+            raise self._violated(f"{row.id} changed {changed} without a version")
         if old.status in FINAL_STATUSES and row.status != old.status and row.id not in self.excepted:
-            raise Violated(f"d: {row.id} left {old.status}")
+            raise self._violated(f"d: {row.id} left {old.status}")
         if old.prepared_at is not None and (row.prepared_at, row.message_id) != (old.prepared_at, old.message_id):
-            raise Violated(f"e: {row.id} was prepared twice")
+            raise self._violated(f"e: {row.id} was prepared twice")
         if old.uncertain and not row.uncertain:
-            raise Violated(f"{row.id} is not uncertain any more")
+            raise self._violated(f"{row.id} is not uncertain any more")
         gone = {r for r, entry in old.recipient_results.items() if entry["result"] == "accepted"}
         if gone - {r for r, e in row.recipient_results.items() if e["result"] in ("accepted", "bounced")}:
-            raise Violated(f"f: {row.id} forgot who accepted")
+            raise self._violated(f"f: {row.id} forgot who accepted")
 
     # Property a
 
@@ -419,7 +424,7 @@ class World:
                 self.deliver(message, worker)
             self.messages.clear()
         left = {i: row.status for i, row in self.records.rows().items() if row.status not in FINAL_STATUSES}
-        raise Violated(f"a: {left} never end")
+        raise self._violated(f"a: {left} never end")
 
     def _finish(self, flight: Flight) -> None:
         if flight.phase == "unclear":
@@ -435,7 +440,3 @@ class World:
             self.reply(flight)
         if flight.phase == "known":
             self.commit([flight])
-
-
-#: How a send may end before its last byte.
-FAILURES: list[Any] = [BUSY]
