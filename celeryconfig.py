@@ -4,6 +4,9 @@ The database redelivers, the broker does not: tasks are acknowledged as they sta
 lost with a broker or a worker comes back by the lease (not claimed) or the sweep (claimed).
 """
 
+from kombu import Exchange as _Exchange
+from kombu import Queue as _Queue
+
 from messaging.settings import load_settings as _load_settings
 
 _settings = _load_settings()
@@ -20,10 +23,10 @@ enable_utc = True
 
 # -- queues
 task_default_queue = _queues.control
-task_queues = {
-    name: {"exchange": name, "exchange_type": "direct", "routing_key": name}
-    for name in (_queues.control, _queues.mail_send)
-}
+# As objects: Flower asks them for their names before the workers have told it of theirs, and fails on a mapping.
+task_queues = [
+    _Queue(name, _Exchange(name, type="direct"), routing_key=name) for name in (_queues.control, _queues.mail_send)
+]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
 task_create_missing_queues = False
 task_routes = {
@@ -95,4 +98,4 @@ broker_transport_options = {
 # A tick whose publish fails ends, and the rows are due again in seconds: no long retrying here.
 task_publish_retry_policy = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.5}
 
-del _load_settings, _settings, _dispatch, _queues
+del _Exchange, _Queue, _load_settings, _settings, _dispatch, _queues
