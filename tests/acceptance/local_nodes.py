@@ -74,6 +74,7 @@ class LocalProcess(_Process):
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
         self._life += 1
+        self._is_asked = False
         with self._log_path(self._life).open("wb") as log:
             return spawn(self._argv, env=self._env, cwd=ROOT, stdout=log.fileno())
 
@@ -120,15 +121,20 @@ class LocalProcess(_Process):
 
     def stop(self, timeout: float = 30) -> bool:
         """SIGTERM, then SIGKILL for the whole group; answers whether the first was enough."""
-        if self._popen.poll() is None:
-            self._popen.send_signal(signal.SIGCONT)
-            self._popen.terminate()
-            try:
-                self._popen.wait(timeout)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                return False
+        self.ask_to_end()
+        try:
+            self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
         return True
+
+    def ask_to_end(self) -> None:
+        """SIGTERM, once; also to a process that is held up."""
+        if self._popen.poll() is None and not self._is_asked:
+            self._is_asked = True
+            self._popen.terminate()
+            self._popen.send_signal(signal.SIGCONT)
 
     def is_group_gone(self) -> bool:
         try:

@@ -220,12 +220,10 @@ class MessagingSetup(CeleryTestSetup):
         return {node.process.name: node.process.history() for node in self.nodes}
 
     def teardown_processes(self) -> None:
-        """End workers, beats and Flower by two SIGTERM each. Raises: AssertionError when one does not end well."""
+        """End workers, beats and Flower. Raises: AssertionError when one does not end well."""
         running = [node for node in self.nodes if node.is_running() and node.container.ready_prompt in node.logs()]
         for node in self.nodes:
-            if node.is_running():
-                node.kill("SIGCONT")
-                node.kill("SIGTERM")
+            node.process.ask_to_end()
         killed = [node.process.name for node in self.nodes if not node.process.stop()]
         assert not killed, f"not ended by SIGTERM: {killed}"
         unclean = {node.process.name: node.wait_exit(0) for node in running if node.wait_exit(0) != 0}

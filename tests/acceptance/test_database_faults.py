@@ -38,6 +38,7 @@ def test_a_database_that_goes_away_in_the_middle_loses_and_repeats_no_mail(
     ids = accept(setup, MAILS)
     setup.smtp.wait_for(MAILS // 5, 60)
     fault(postgres)
+    setup.engine.dispose()
     wait_for(setup, {"SENT": MAILS}, 150)
     assert_each_once(setup, MAILS)
     assert attempt_outcomes(setup) == {"SENT": MAILS}
@@ -53,6 +54,7 @@ def test_nothing_is_accepted_without_the_database_and_nothing_is_half_written(st
     with pytest.raises(DBAPIError):
         accept(setup, 3)
     postgres.start()
+    setup.engine.dispose()
     accept(setup, 2, prefix="later")
     wait_for(setup, {"SENT": 2}, 60)
     assert_each_once(setup, 2)

@@ -1,6 +1,7 @@
 """Workers that are killed, stopped, held up: what they had comes back, and none of it is sent twice."""
 
 import itertools
+import signal
 import time
 
 from tests.acceptance.conftest import Start
@@ -65,6 +66,16 @@ def test_a_worker_asked_to_end_finishes_its_sends_and_gives_the_rest_back(start:
     assert_each_once(setup, 10)
     assert attempt_outcomes(setup) == {"SENT": 10}
     assert {record.retry_count for record in rows(setup, ids)} == {0}
+
+
+def test_a_worker_asked_to_end_twice_ends(start: Start) -> None:
+    setup = start(mail_workers=4, control=False, beats=0)
+    for worker in setup.workers:
+        worker.kill("SIGTERM")
+        worker.kill("SIGTERM")
+    for worker in setup.workers:
+        # The second may also come when Python has put its handlers away.
+        assert worker.wait_exit(30) in (0, -signal.SIGTERM)
 
 
 def test_a_worker_held_up_past_stale_does_not_send_what_was_swept_meanwhile(start: Start) -> None:
