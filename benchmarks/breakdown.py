@@ -41,7 +41,7 @@ def by_process(stand: Stand) -> Iterator[Figure]:
     """Processor time of a drain by process."""
     database = stand.database("by_process")
     with stand.system("by_process") as system:
-        processes = {
+        processes: dict[str, list[int]] = {
             "mail workers": [worker.pid for worker in system.mail],
             "control worker": [system.control.pid],
             "beat": [system.beat.pid],
@@ -97,7 +97,7 @@ def deliver_all(
         profile.disable()
     with database.accept(mails) as session:
         session.commit()
-    leased = []
+    leased: list[due.Leased] = []
     while len(leased) < mails:
         leased += due.lease(
             database.autocommit, MAIL_SEND_RECORD, count=500, lease_seconds=120, cursor=due.FIRST_CURSOR

@@ -12,7 +12,7 @@ to keep the fair one's index up to date as well (its table has only its own).
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
@@ -51,7 +51,7 @@ def run(stand: Stand) -> Iterator[Figure]:
     fair.run("ANALYZE mail_send_record")
     plain = stand.database("plain")
     plain.run("DROP INDEX ix_mail_send_ready", "CREATE INDEX plain ON mail_send_record (next_attempt_at) WHERE ready")
-    contenders = {"fair": FairClaim(fair), "plain": PlainClaim(plain)}
+    contenders: dict[str, Callable[[], float]] = {"fair": FairClaim(fair), "plain": PlainClaim(plain)}
     for claim in contenders.values():
         for _ in range(6):  # psycopg prepares a statement when it has run five times
             claim()

@@ -1,6 +1,5 @@
 """A figure: what was measured, against what, and whether it passes its bar. Also the interleaved runs it comes from."""
 
-import operator
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +17,13 @@ class Bar:
     limit: float
 
     def passes(self, number: float) -> bool:
-        return {">=": operator.ge, "<=": operator.le, "==": operator.eq}[self.sign](number, self.limit)
+        match self.sign:
+            case ">=":
+                return number >= self.limit
+            case "<=":
+                return number <= self.limit
+            case "==":
+                return number == self.limit
 
     def __str__(self) -> str:
         return f"{self.sign} {self.limit:g}"
@@ -85,9 +90,10 @@ def interleave(contenders: Mapping[str, Callable[[], float]], *, rounds: int = R
     They take turns, and the order is reversed every other round, so that a slow spell of the machine, or what one
     leaves in its caches, does not always hit the same one.
     """
-    results: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    results: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
-        for name in contenders if number % 2 == 0 else reversed(contenders):
+        for name in names if number % 2 == 0 else reversed(names):
             results[name].append(contenders[name]())
     return results
 

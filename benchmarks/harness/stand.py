@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import redis
 from cryptography.fernet import Fernet
@@ -33,8 +33,13 @@ POSTGRES_SETTINGS = {
     "synchronous_commit": "on",
     "shared_buffers": "1GB",
     "max_wal_size": "8GB",
-    "random_page_cost": "1.1",
 }
+
+
+class Stoppable(Protocol):
+    """What the stand has started."""
+
+    def stop(self) -> None: ...
 
 
 class Stand:
@@ -42,7 +47,7 @@ class Stand:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._started: list[Any] = []
+        self._started: list[Stoppable] = []
         self._databases: list[Database] = []
         self._secrets_key = Fernet.generate_key().decode()
 
@@ -83,13 +88,12 @@ class Stand:
             database.add_server(self.sink.port if smtp_port is None else smtp_port)
         return database
 
-    def settings(self, database: str, **overrides: Any) -> Settings:
+    def settings(self, database: str) -> Settings:
         """The product's settings: its defaults, but for the addresses."""
         return Settings(
             database_url=self.postgres.url(database),
             redis_url=self.valkey.url,
             secrets_keys=(self._secrets_key,),
-            **overrides,
         )
 
     def environment(self, database: str) -> dict[str, str]:
