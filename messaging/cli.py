@@ -91,6 +91,8 @@ def _refused(reason: str) -> int:
 
 def _dependency_trouble(exc: Exception) -> str | None:
     """What to say of an error of the database's driver or of Redis; None for any other."""
+    if "sqlalchemy" not in sys.modules:
+        return None  # a command that asks nobody
     from redis import RedisError
     from sqlalchemy.exc import SQLAlchemyError
 

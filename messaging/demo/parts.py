@@ -28,6 +28,9 @@ START_SECONDS = 60.0
 #: Seconds between two looks whether it has.
 LOOK_SECONDS = 0.03
 
+#: Seconds for the end of what has nothing under way that could be lost.
+IDLE_STOP_SECONDS = 1.5
+
 #: PostgreSQL's data is thrown away at the end, so it need not survive a crash of the machine.
 POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
@@ -101,7 +104,7 @@ class Parts:
         self._start(
             settings, "control", programs.worker(queues=[settings.queues.control], name="control", concurrency=2)
         )
-        self._start(settings, "beat", programs.beat())
+        self._start(settings, "beat", programs.beat(), stop_seconds=IDLE_STOP_SECONDS)
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
@@ -109,15 +112,18 @@ class Parts:
         self._start_mail_worker(settings, "mail-2")
         address, port = self.flower_url.removeprefix("http://").split(":")
         login = f"demo:{self.flower_password}"
-        self._start(settings, "flower", programs.flower(address=address, port=int(port)), FLOWER_BASIC_AUTH=login)
+        argv = programs.flower(address=address, port=int(port))
+        self._start(settings, "flower", argv, stop_seconds=IDLE_STOP_SECONDS, FLOWER_BASIC_AUTH=login)
 
     def _start_mail_worker(self, settings: Settings, name: str) -> None:
         argv = programs.worker(queues=[settings.queues.mail_send], name=name, concurrency=4)
         # By its EHLO name the mail server tells which of them talks to it.
         self._start(settings, name, argv, MESSAGING_MAIL__EHLO_NAME=f"{name}.example.net")
 
-    def _start(self, settings: Settings, name: str, argv: Sequence[str], **variables: str) -> None:
-        grace = settings.delivery.stop_grace_seconds
+    def _start(
+        self, settings: Settings, name: str, argv: Sequence[str], *, stop_seconds: float | None = None, **variables: str
+    ) -> None:
+        grace = settings.delivery.stop_grace_seconds if stop_seconds is None else stop_seconds
         self.supervisor.start(Program(name, argv, {**os.environ, **variables}, stop_seconds=grace))
 
     @property

@@ -3,6 +3,7 @@
 Everything lies in a folder of this run's own, so demos run side by side. What stays of it is captured mail and logs.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -43,6 +44,10 @@ def run_demo(parent: Path | None, *, stay: bool) -> int:
             return 128 + exc.number
         except DemoFailed as exc:
             _say(f"FAILED: {exc}; logs: {parts.log_folder}")
+            return 1
+        except BrokenPipeError:
+            # Nobody reads on, so nobody could be told that all is right. Nothing more may be written.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         finally:
             _say(f"Stopped {time.monotonic() - began_at:.1f} s after the start; what stays: {parts.folder}")
