@@ -14,10 +14,9 @@ def working_folder() -> Path:
 
 def worker(*, queues: Sequence[str], name: str, log_level: str = "INFO", concurrency: int | None = None) -> list[str]:
     """A worker on these queues; `name` is unique on its host. Concurrency None is that of `celeryconfig`."""
-    options = ["-Q", ",".join(queues), "-n", f"{name}@%h", "-P", "threads", "-l", log_level]
-    # Workers have nothing to tell each other, as the database decides who does what; and mingling costs a second.
-    options += ["--without-mingle", "--without-gossip"]
-    return [*_CELERY, "worker", *options, *([] if concurrency is None else ["-c", str(concurrency)])]
+    options = ["-Q", ",".join(queues), "-n", f"{name}@%h", "-l", log_level]
+    # The worker of `celery -A tasks worker`, without the 12 MB of Celery's command line.
+    return [sys.executable, "-m", "tasks", *options, *([] if concurrency is None else ["-c", str(concurrency)])]
 
 
 def beat(*, log_level: str = "INFO") -> list[str]:
