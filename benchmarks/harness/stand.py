@@ -19,6 +19,7 @@ from cryptography.fernet import Fernet
 from benchmarks.harness.database import Database
 from benchmarks.harness.far_end import SmtpSink, TimingServer
 from benchmarks.harness.process import Child, Group
+from messaging import programs
 from messaging.db import schema
 from messaging.embedded import Postgres, Valkey
 from messaging.settings import Settings
@@ -137,9 +138,8 @@ class System(Group):
             return Child(name, [*celery("tasks"), *arguments], stand.root / f"{name}.log", environment)
 
         def start_worker(name: str, queue: str, concurrency: int) -> Child:
-            return start(
-                name, "worker", "-Q", queue, "-P", "threads", "-c", str(concurrency), "-n", f"{name}@%h", "-l", "INFO"
-            )
+            argv = programs.worker(queues=[queue], name=name, concurrency=concurrency)
+            return Child(name, argv, stand.root / f"{name}.log", environment)
 
         self.mail = [start_worker(f"mail{n}-{database}", "mail_send", threads) for n in range(PROCESSES)]
         self.control = start_worker(f"control-{database}", "control", 2)
