@@ -96,13 +96,17 @@ def _dependency_trouble(exc: Exception) -> str | None:
     from redis import RedisError
     from sqlalchemy.exc import SQLAlchemyError
 
-    from messaging.db.trouble import is_away, sqlstate
+    from messaging.db.trouble import is_away, is_passing, sqlstate
 
     if isinstance(exc, RedisError):
         return f"MESSAGING_REDIS_URL: Redis does not answer ({exc})"
     if not isinstance(exc, SQLAlchemyError):
         return None
     state = sqlstate(exc)
+    if is_passing(exc):
+        return f"another transaction is in the way, try again ({_first_line(exc)})"
+    if state == "42501":  # insufficient privilege
+        return f"MESSAGING_DATABASE_URL: its user may not do that ({_first_line(exc)})"
     if state in ("42P01", "42703"):  # no such table, no such column
         return "MESSAGING_DATABASE_URL: the schema is not what this code needs; run: messaging db upgrade"
     if is_away(exc) or (state or "")[:2] in ("28", "3D"):  # who may log in; which database

@@ -267,7 +267,7 @@ def _redis(settings: Settings) -> Findings:
             alive = client.get(BEAT_ALIVE_KEY)
             yield _beat(settings, alive, begun)
             yield _workers(settings, live_workers(client, mail.NAME))
-    except redis.RedisError as exc:
+    except (redis.RedisError, ValueError) as exc:
         yield Finding("redis", Level.FAIL, str(exc), "start Redis or Valkey, or correct MESSAGING_REDIS_URL")
 
 

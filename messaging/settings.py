@@ -7,10 +7,13 @@ the setting, what was given and what is allowed; the inequalities are those of t
 import socket
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from messaging.errors import ConfigurationError
 
@@ -272,7 +275,13 @@ class Settings(BaseSettings):
         scheme, separator, rest = value.partition("://")
         if not separator or scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
             raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: postgresql+psycopg://")
-        return f"postgresql+psycopg://{rest}"
+        url = f"postgresql+psycopg://{rest}"
+        try:
+            make_url(url)
+        except (ArgumentError, ValueError):
+            # Their own words repeat the address, password and all.
+            raise ValueError("is no address; allowed: postgresql+psycopg://user:password@host:port/database") from None
+        return url
 
     @field_validator("redis_url")
     @classmethod
@@ -280,6 +289,10 @@ class Settings(BaseSettings):
         scheme = value.partition("://")[0]
         if scheme not in ("redis", "rediss", "unix"):
             raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: redis://, rediss://, unix://")
+        try:
+            _ = urlsplit(value).port
+        except ValueError:
+            raise ValueError("is no address; allowed: redis://:password@host:port/number") from None
         return value
 
     @field_validator("secrets_keys")

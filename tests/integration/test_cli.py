@@ -400,6 +400,32 @@ def test_a_password_the_database_refuses_is_one_line(
     assert "s3cret" not in line
 
 
+def test_an_address_that_is_none_is_one_line(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", "postgresql://ada:s3cret@localhost:port/x")
+    for arguments in (["list"], ["db", "upgrade"]):
+        line = refused(*arguments)
+        assert "MESSAGING_DATABASE_URL is no address" in line
+        assert "s3cret" not in line
+    monkeypatch.setenv("MESSAGING_REDIS_URL", "redis://:s3cret@localhost:port/0")
+    line = refused("list")
+    assert "MESSAGING_REDIS_URL is no address" in line
+    assert "s3cret" not in line
+
+
+def test_a_user_without_rights_is_one_line(
+    refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, engine: Engine, database_url: str
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("CREATE ROLE cli_reader LOGIN PASSWORD 'reader'"))
+    try:
+        address = database_url.partition("@")[2]
+        monkeypatch.setenv("MESSAGING_DATABASE_URL", f"postgresql://cli_reader:reader@{address}")
+        assert "may not" in refused("list")
+    finally:
+        with engine.begin() as connection:
+            connection.execute(text("DROP ROLE cli_reader"))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["list"], ["doctor"], ["worker"], ["beat"], ["flower"], ["db", "upgrade"], ["send", "--to", "a@b.example"]],
