@@ -45,8 +45,8 @@ def by_process(stand: Stand) -> Iterator[Figure]:
             "mail workers": [worker.pid for worker in system.mail],
             "control worker": [system.control.pid],
             "beat": [system.beat.pid],
-            "PostgreSQL": [stand.postgres.pid],
-            "Valkey": [stand.valkey.pid],
+            "PostgreSQL": [stand.postgres.pid or 0],
+            "Valkey": [stand.valkey.pid or 0],
             "smtp-sink": [stand.sink.child.pid],
         }
         system.pause()
