@@ -13,13 +13,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from messaging import programs
+from messaging.cli_values import (
+    ALL_TENANTS,
+    MAX_ID,
+    AnyTenant,
+    AsJson,
+    RecordId,
+    RecordIds,
+    Tenant,
+    member,
+    time_value,
+    whole_number,
+)
 from messaging.delivery.status import SendStatus
 from messaging.errors import ConfigurationError, MessagingError
 from messaging.requests import BodyMode, MessageScope, Priority
@@ -41,14 +52,8 @@ app.add_typer(db, name="db")
 #: Exit codes: something is wrong with what was looked at; the input or the environment is.
 EXIT_WRONG, EXIT_BAD_INPUT = 1, 2
 
-#: Largest id of a bigint column.
-MAX_ID = 2**63 - 1
 #: Most records one `list` shows.
 MAX_PAGE = 1000
-#: What `--tenant` takes for all of them.
-ALL_TENANTS = "all"
-
-_Member = TypeVar("_Member", bound=StrEnum)
 
 
 def main() -> NoReturn:
@@ -127,62 +132,6 @@ def _first_line(exc: Exception) -> str:
     return lines[0] if lines else type(exc).__name__
 
 
-# -- values ----------------------------------------------------------------------------------------------
-
-
-def _whole_number(low: int, high: int) -> Any:
-    def parse(text: str | int) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is not a whole number") from None
-        if not low <= number <= high:
-            raise typer.BadParameter(f"{number} is not within {low} to {high}")
-        return number
-
-    return parse
-
-
-def _member(kind: type[_Member]) -> Any:
-    def parse(text: str | _Member) -> _Member:
-        try:
-            return kind(str(text).upper().replace("-", "_"))
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is none of {', '.join(kind)}") from None
-
-    return parse
-
-
-def _time(text: str | datetime) -> datetime:
-    try:
-        return datetime.fromisoformat(str(text))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is no ISO 8601 time such as 2030-01-31T08:00:00+01:00") from None
-
-
-def _tenant(text: str | int) -> str:
-    if text == ALL_TENANTS:
-        return ALL_TENANTS
-    return str(_whole_number(-1, MAX_ID)(text))
-
-
-RecordId = Annotated[int, typer.Argument(parser=_whole_number(1, MAX_ID), metavar="ID", help="The record's id.")]
-RecordIds = Annotated[
-    list[int], typer.Argument(parser=_whole_number(1, MAX_ID), metavar="ID...", help="Ids of records.")
-]
-Tenant = Annotated[
-    str | None,
-    typer.Option(parser=_tenant, metavar="ID", help="On whose behalf, where multi-tenancy is on; -1 is the platform."),
-]
-AnyTenant = Annotated[
-    str | None,
-    typer.Option(
-        parser=_tenant, metavar="ID|all", help="On whose behalf, where multi-tenancy is on; -1 is the platform."
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
 # -- what a command works with ---------------------------------------------------------------------------
 
 
@@ -242,17 +191,17 @@ def send(
     subject: Annotated[str | None, typer.Option()] = None,
     text: Annotated[str | None, typer.Option(help="Plain body; `-` reads standard input.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML body; `-` reads standard input.")] = None,
-    body_mode: Annotated[BodyMode | None, typer.Option(parser=_member(BodyMode), metavar="MODE")] = None,
+    body_mode: Annotated[BodyMode | None, typer.Option(parser=member(BodyMode), metavar="MODE")] = None,
     reply_to: Annotated[str | None, typer.Option()] = None,
-    server: Annotated[int | None, typer.Option(parser=_whole_number(1, MAX_ID), metavar="ID")] = None,
-    priority: Annotated[Priority | None, typer.Option(parser=_member(Priority), metavar="PRIORITY")] = None,
-    scope: Annotated[MessageScope, typer.Option(parser=_member(MessageScope), metavar="SCOPE")] = MessageScope.TENANT,
+    server: Annotated[int | None, typer.Option(parser=whole_number(1, MAX_ID), metavar="ID")] = None,
+    priority: Annotated[Priority | None, typer.Option(parser=member(Priority), metavar="PRIORITY")] = None,
+    scope: Annotated[MessageScope, typer.Option(parser=member(MessageScope), metavar="SCOPE")] = MessageScope.TENANT,
     read_receipt: Annotated[bool | None, typer.Option(help="Ask for one, or not; else the server's setting.")] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key again answers the first record's id.")
     ] = None,
-    send_at: Annotated[datetime | None, typer.Option(parser=_time, metavar="TIME", help="Not before.")] = None,
-    expires_at: Annotated[datetime | None, typer.Option(parser=_time, metavar="TIME", help="Not after.")] = None,
+    send_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not before.")] = None,
+    expires_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not after.")] = None,
     tenant: Tenant = None,
 ) -> None:
     """Accept one mail and print its record's id."""
@@ -304,13 +253,11 @@ def show(
 
 @app.command("list")
 def list_records(
-    status: Annotated[SendStatus | None, typer.Option(parser=_member(SendStatus), metavar="STATUS")] = None,
-    limit: Annotated[int, typer.Option(parser=_whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
+    status: Annotated[SendStatus | None, typer.Option(parser=member(SendStatus), metavar="STATUS")] = None,
+    limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
     before: Annotated[
         int | None,
-        typer.Option(
-            parser=_whole_number(1, MAX_ID), metavar="ID", help="Go on below this record, the last one shown."
-        ),
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this record, the last one shown."),
     ] = None,
     as_json: AsJson = False,
     tenant: AnyTenant = None,
@@ -438,7 +385,7 @@ def worker(
         typer.Option(metavar="QUEUE,...", help="What it works on, by default all. In production one worker a queue."),
     ] = "",
     concurrency: Annotated[
-        int | None, typer.Option(parser=_whole_number(1, 1000), metavar="N", help="Threads, by default 8.")
+        int | None, typer.Option(parser=whole_number(1, 1000), metavar="N", help="Threads, by default 8.")
     ] = None,
     name: Annotated[str, typer.Option(help="Its name in Flower, unique on this host.")] = "",
     log_level: LogLevel = "INFO",
@@ -466,7 +413,7 @@ def beat(log_level: LogLevel = "INFO") -> None:
 
 @app.command()
 def flower(
-    port: Annotated[int, typer.Option(parser=_whole_number(1, 65535), metavar="PORT")] = 5555,
+    port: Annotated[int, typer.Option(parser=whole_number(1, 65535), metavar="PORT")] = 5555,
     address: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
     allow_control: Annotated[bool, typer.Option("--allow-control", help="Let it stop and change workers.")] = False,
 ) -> None:

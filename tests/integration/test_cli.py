@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 from messaging import api, cli, tenancy
 from messaging.db import encryption, schema
 from messaging.db.session import transaction
+from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.mail.models import MailSendServerConfig
 
@@ -546,12 +547,15 @@ class Program:
         return self.process.wait(PATIENCE_SECONDS)
 
 
-@pytest.mark.usefixtures("redis_client")
-def test_worker_runs_celery_in_the_folder_of_its_modules(program: Callable[..., Program]) -> None:
+def test_worker_runs_celery_in_the_folder_of_its_modules(
+    program: Callable[..., Program], redis_client: "redis.Redis"
+) -> None:
     started = program("worker", "--queues", "mail_send", "--concurrency", "3", "--name", "post")
     started.wait_for(lambda: "ready" in started.log)
     assert re.search(r"post@\S+ ready", started.log)
-    assert re.search(r"concurrency: 3\b", started.log)
+    [(name, threads)] = live_workers(redis_client, "mail").items()
+    assert name.startswith("post@")
+    assert threads == 3
     assert "the wrong" not in started.log
     if sys.platform == "linux":
         assert os.readlink(f"/proc/{started.process.pid}/cwd") == str(Path(cli.__file__).parents[1])
