@@ -4,6 +4,7 @@ Alembic is imported where it works: a worker, which only compares two versions, 
 """
 
 import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,6 +107,8 @@ def differences(engine: Engine) -> list[str]:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
-    with engine.connect() as connection:
+    with engine.connect() as connection, warnings.catch_warnings():
+        # Alembic cannot compare a generated column's expression, as PostgreSQL words it anew, and says so.
+        warnings.filterwarnings("ignore", message="Computed default on .* cannot be modified")
         context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
         return [repr(difference) for difference in compare_metadata(context, Base.metadata)]
