@@ -78,9 +78,14 @@ class Protocol(RuleBasedStateMachine):
             )
 
     @precondition(lambda self: self.ids and not self.world.is_down)
-    @rule(size=st.integers(1, 3), worker=WORKERS, far=st.sampled_from(["accepts", "one", "unknown", "busy", "waits"]))
-    def whole_attempt(self, size: int, worker: int, far: str) -> None:
-        """What mostly happens: a tick, a claim and a send, up to the reply."""
+    @rule(
+        size=st.integers(1, 3),
+        worker=WORKERS,
+        far=st.sampled_from(["accepts", "one", "unknown", "busy", "waits"]),
+        is_committed=st.booleans(),
+    )
+    def whole_attempt(self, size: int, worker: int, far: str, is_committed: bool) -> None:
+        """What mostly happens: a tick, a claim and a send, up to the reply or its record."""
         if worker in self.world.paused:
             return
         self.world.promote()
@@ -89,6 +94,8 @@ class Protocol(RuleBasedStateMachine):
             self.world.begin(flight)
             if far != "waits" and flight.phase == "sending":
                 self._send(flight, far)
+            if is_committed and flight.phase == "known":
+                self.world.commit([flight])
 
     def _send(self, flight: Flight, far: str) -> None:
         if far == "busy":
@@ -166,6 +173,17 @@ class Protocol(RuleBasedStateMachine):
         if worker not in self.world.paused:
             self.world.pause(worker)
 
+    @precondition(lambda self: self.world.flights and not self.world.is_down)
+    @rule(worker=WORKERS)
+    def worker_is_paused_until_it_is_swept(self, worker: int) -> None:
+        if worker not in self.world.paused:
+            self.world.pause(worker)
+            for _ in range(6):
+                self.world.pass_time()
+            self.world.sweep()
+            for _ in range(3):
+                self.world.pass_time()
+
     @precondition(lambda self: self.world.paused)
     @rule()
     def workers_go_on(self) -> None:
@@ -179,9 +197,20 @@ class Protocol(RuleBasedStateMachine):
     @precondition(lambda self: self.world.is_down)
     @rule(is_swept=st.booleans())
     def database_comes_back(self, is_swept: bool) -> None:
+        self._comes_back(is_swept)
+
+    def _comes_back(self, is_swept: bool) -> None:
         self.world.is_down = False
         if is_swept:
             self.world.sweep()
+
+    @precondition(lambda self: not self.world.is_down and self.world.flights)
+    @rule()
+    def database_is_away_for_longer_than_stale(self) -> None:
+        self.world.go_down()
+        for _ in range(6):
+            self.world.pass_time()
+        self._comes_back(is_swept=True)
 
     @precondition(lambda self: any(f.phase == "claimed" for f in self.world.flights) and not self.world.is_down)
     @rule(which=ANY)

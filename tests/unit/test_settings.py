@@ -1,0 +1,161 @@
+"""I1 to I9 of the protocol at start-up, and what a refusal says (operate.md O59). I10 needs a server: integration."""
+
+import os
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messaging.errors import ConfigurationError
+from messaging.settings import Settings, load_settings
+
+REQUIRED: dict[str, Any] = {
+    "database_url": "postgresql://shop:hidden@db/shop",
+    "redis_url": "redis://cache",
+    "secrets_keys": (Fernet.generate_key().decode(),),
+}
+
+
+def make(**areas: Any) -> Settings:
+    return load_settings(**{**REQUIRED, **areas})
+
+
+def test_the_defaults_hold_every_inequality() -> None:
+    settings = make()
+    assert (settings.delivery.send_budget_seconds, settings.sweeper.stale_seconds) == (240, 300)
+    assert settings.database_url == "postgresql+psycopg://shop:hidden@db/shop"
+
+
+#: Number, what breaks it, the closest that still holds, the name that must be told.
+BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("I1", {"sweeper": {"stale_seconds": 250}}, {"sweeper": {"stale_seconds": 250.05}}, "SEND_BUDGET_SECONDS"),
+    ("I1", {"delivery": {"commit_timeout_seconds": 55}}, {}, "SWEEPER__STALE_SECONDS"),
+    ("I1", {"delivery": {"clock_margin_seconds": 55}}, {"delivery": {"clock_margin_seconds": 54.9}}, "CLOCK_MARGIN"),
+    ("I1", {"delivery": {"group_window_seconds": 51}}, {}, "GROUP_WINDOW"),
+    ("I2", {"delivery": {"chunk_hold_seconds": 106}}, {"delivery": {"chunk_hold_seconds": 105}}, "CHUNK_HOLD"),
+    ("I2", {"delivery": {"prepare_max_seconds": 111}}, {"delivery": {"prepare_max_seconds": 110}}, "PREPARE_MAX"),
+    ("I2", {"delivery": {"send_max_seconds": 216}}, {"delivery": {"send_max_seconds": 215}}, "SEND_MAX"),
+    ("I3", {"delivery": {"send_max_seconds": 94}}, {"delivery": {"send_max_seconds": 95}}, "SEND_MAX_SECONDS"),
+    (
+        "I3",
+        {"mail": {"transport": {"read_timeout_seconds": 56}}},
+        {"mail": {"transport": {"read_timeout_seconds": 55}}},
+        "READ_TIMEOUT",
+    ),
+    (
+        "I3",
+        {"mail": {"transport": {"connection_timeout_seconds": 31}}},
+        {"mail": {"transport": {"connection_timeout_seconds": 30}}},
+        "CONNECTION_TIMEOUT_SECONDS",
+    ),
+    ("I4", {"sweeper": {"cooldown_seconds": 11.9}}, {"sweeper": {"cooldown_seconds": 12}}, "COOLDOWN_SECONDS"),
+    ("I5", {"dispatch": {"queue_seconds": 31}}, {"dispatch": {"queue_seconds": 30}}, "QUEUE_SECONDS"),
+    ("I5", {"dispatch": {"lease_seconds": 29}}, {"dispatch": {"lease_seconds": 30}}, "LEASE_SECONDS"),
+    ("I6", {"dispatch": {"interval_seconds": 1.6}}, {"dispatch": {"interval_seconds": 1.5}}, "TICK_EXPIRES_SECONDS"),
+    (
+        "I6",
+        {"dispatch": {"tick_expires_seconds": 1, "interval_seconds": 0.1}},
+        {"dispatch": {"tick_expires_seconds": 1.1, "interval_seconds": 0.1}},
+        "clock skew",
+    ),
+    ("I7", {"delivery": {"stop_grace_seconds": 70}}, {"delivery": {"stop_grace_seconds": 70.1}}, "STOP_GRACE_SECONDS"),
+    ("I8", {"database": {"lock_timeout_seconds": 5}}, {"database": {"lock_timeout_seconds": 4.9}}, "LOCK_TIMEOUT"),
+    (
+        "I8",
+        {"database": {"statement_timeout_seconds": 10.1}},
+        {"database": {"statement_timeout_seconds": 10}},
+        "STATEMENT_TIMEOUT_SECONDS",
+    ),
+    ("I9", {"sweeper": {"interval_seconds": 151}}, {"sweeper": {"interval_seconds": 150}}, "INTERVAL_SECONDS"),
+]
+
+
+@pytest.mark.parametrize(("number", "broken", "closest", "named"), BROKEN)
+def test_an_inequality_that_does_not_hold_stops_the_start(
+    number: str, broken: dict[str, Any], closest: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make(**broken)
+    said = str(refused.value)
+    assert f"{number}: " in said
+    assert named in said
+    assert "allowed" in said
+    make(**closest)
+
+
+def test_every_inequality_that_does_not_hold_is_named() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make(sweeper={"stale_seconds": 100, "interval_seconds": 100}, dispatch={"lease_seconds": 1})
+    assert all(f"{number}: " in str(refused.value) for number in ("I1", "I5", "I9"))
+
+
+@given(st.floats(1, 1000), st.floats(1, 1000), st.floats(0.001, 10), st.floats(0.1, 100))
+def test_i1_is_the_sum_and_nothing_else(stale: float, budget: float, window: float, commit: float) -> None:
+    holds = budget + window + commit + 5 <= stale
+    said = ""
+    try:
+        make(
+            sweeper={"stale_seconds": stale, "interval_seconds": 0.4},
+            delivery={"send_budget_seconds": budget, "group_window_seconds": window, "commit_timeout_seconds": commit},
+        )
+    except ConfigurationError as refused:
+        said = str(refused)
+    assert ("I1: " in said) == (not holds)
+
+
+@pytest.mark.parametrize(
+    ("given_", "named"),
+    [
+        ({"retry": {"jitter": 1.1}}, "RETRY__JITTER"),
+        ({"retry": {"jitter": -0.1}}, "RETRY__JITTER"),
+        ({"retry": {"max_retries": -1}}, "RETRY__MAX_RETRIES"),
+        ({"retry": {"base_seconds": 4000}}, "RETRY__BASE_SECONDS"),
+        ({"retry": {"multiplier": float("inf")}}, "RETRY__MULTIPLIER"),
+        ({"dispatch": {"chunk_max": 51}}, "DISPATCH__CHUNK_MAX"),
+        ({"dispatch": {"nudge": "not a function"}}, "DISPATCH__NUDGE"),
+        ({"batch_max": 501}, "BATCH_MAX"),
+        ({"config_cache_ttl_seconds": 2}, "CONFIG_CACHE_TTL_SECONDS"),
+        ({"delivery": {"send_max_seconds": 0}}, "DELIVERY__SEND_MAX_SECONDS"),
+        ({"sweeper": {"nonsense": 1}}, "SWEEPER__NONSENSE"),
+        ({"env": "staging"}, "ENV"),
+        ({"env": "production", "mail": {"debug": True}}, "MAIL__DEBUG"),
+        ({"database_url": "mysql://root:hidden@db"}, "DATABASE_URL"),
+        ({"redis_url": "http://hidden"}, "REDIS_URL"),
+        ({"secrets_keys": ()}, "SECRETS_KEYS"),
+        ({"secrets_keys": ("hidden",)}, "SECRETS_KEYS"),
+    ],
+)
+def test_nonsense_is_refused_by_name_and_secrets_are_not_repeated(given_: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make(**given_)
+    assert named in str(refused.value)
+    assert "hidden" not in str(refused.value)
+
+
+def test_what_is_required_is_named_by_its_variable() -> None:  # O59
+    with pytest.raises(ConfigurationError) as refused:
+        load_settings()
+    for name in ("DATABASE_URL", "REDIS_URL", "SECRETS_KEYS"):
+        assert f"MESSAGING_{name} is not set" in str(refused.value)
+
+
+def test_the_environment_is_read_by_area_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+    for name, value in {
+        "DATABASE_URL": REQUIRED["database_url"],
+        "REDIS_URL": REQUIRED["redis_url"],
+        "SECRETS_KEYS": f" {first} , ,{second}",
+        "RETRY__MAX_RETRIES": "3",
+        "MAIL__TRANSPORT__MAX_MESSAGES": "7",
+    }.items():
+        monkeypatch.setenv(f"MESSAGING_{name}", value)
+    settings = load_settings()
+    assert settings.secrets_keys == (first, second)
+    assert (settings.retry.max_retries, settings.retry.base_seconds) == (3, 30)
+    assert settings.mail.transport.max_messages == 7
+    assert settings.resolved_broker_url == REQUIRED["redis_url"]
+    assert "hidden" not in repr(settings)
+    assert first not in repr(settings)
+    assert os.environ["MESSAGING_RETRY__MAX_RETRIES"] == "3"
