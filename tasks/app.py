@@ -8,7 +8,7 @@ from celery import Celery, Task, signals
 from celery.loaders.app import AppLoader
 
 from messaging.errors import ConfigurationError
-from tasks import logs, poison, worker
+from tasks import beat, logs, poison, worker
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,12 @@ poison.connect_signals()
 def on_setup_logging(loglevel: int | str | None = None, logfile: str | None = None, **_: Any) -> None:
     """Celery's own logging is not set up where this is connected: worker and beat write JSON lines."""
     logs.configure(loglevel, logfile)
+
+
+@signals.beat_init.connect(weak=False)
+def on_beat_init(sender: Any, **_: Any) -> None:
+    """Celery has set its own handlers of signals."""
+    beat.end_on_signals(sender)
 
 
 @signals.worker_init.connect(weak=False)
