@@ -121,6 +121,15 @@ def test_a_second_beat_changes_nothing_and_the_first_may_die(start: Start) -> No
     assert_each_once(setup, 200)
 
 
+def test_a_beat_asked_to_end_ends_whatever_it_is_at(start: Start) -> None:
+    # Ticks so dense that most signals come in the middle of a publish.
+    dense = {"DISPATCH__INTERVAL_SECONDS": "0.02", "DISPATCH__TICK_EXPIRES_SECONDS": "2"}
+    setup = start(mail_workers=0, control=False, beats=6, settings=dense)
+    for beat in setup.others:
+        beat.kill("SIGTERM")
+    assert [beat.wait_exit(20) for beat in setup.others] == [0] * 6
+
+
 def test_no_process_of_a_system_outlives_it(start: Start) -> None:
     setup = start(mail_workers=2, beats=2)
     accept(setup, 500)
