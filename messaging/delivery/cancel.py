@@ -50,8 +50,7 @@ def cancel(connection: Connection, table: Table, record_id: int, *, channel: str
             return Cancelled(_answer_for(row, status), status)
         moved = connection.execute(statements.cancel(table), {"id": record_id, "version": row.version}).one_or_none()
         if moved is not None:
-            answer = CancelAnswer.STOPPED if moved.uncertain or moved.accepted else CancelAnswer.CANCELLED
-            return Cancelled(answer, SendStatus.FAILED)
+            return Cancelled(_stopped(moved, is_accepted=moved.accepted), SendStatus.FAILED)
         # Somebody moved it meanwhile: answer by the new row, and try again while it is open.
         metrics.lost_updates(channel, "cancel")
 
@@ -75,4 +74,10 @@ def _answer_for(row: Row[Any], status: SendStatus) -> CancelAnswer:
     if row.error_code != MarkerCode.CANCELLED:
         return CancelAnswer.ALREADY_FINAL
     results = row._mapping.get("recipient_results") or {}
-    return CancelAnswer.STOPPED if row.uncertain or has_accepted(results) else CancelAnswer.CANCELLED
+    return _stopped(row, is_accepted=has_accepted(results))
+
+
+def _stopped(row: Row[Any], *, is_accepted: bool) -> CancelAnswer:
+    """What bounced and was opened again has no accepted recipient any more: that it was sent is in `sent_at`."""
+    has_reached = row.uncertain or is_accepted or row.sent_at is not None
+    return CancelAnswer.STOPPED if has_reached else CancelAnswer.CANCELLED

@@ -446,12 +446,12 @@ def requeue(table: Table) -> TextClause:
 
 @lru_cache
 def cancel(table: Table) -> TextClause:
-    """T17: PENDING or RETRY -> FAILED, `CANCELLED`. Guard: version. Answers `uncertain`, `accepted`."""
+    """T17: PENDING or RETRY -> FAILED, `CANCELLED`. Guard: version. Answers `uncertain`, `accepted`, `sent_at`."""
     return text(f"""
         UPDATE {table.name} r SET status = 'FAILED', version = r.version + 1, updated_at = now(),
             error_code = '{MarkerCode.CANCELLED}', error_message = NULL
         WHERE r.id = :id AND r.version = :version AND r.status IN ('PENDING', 'RETRY')
-        RETURNING r.uncertain, {_accepted(table, "r")} AS accepted
+        RETURNING r.uncertain, {_accepted(table, "r")} AS accepted, r.sent_at
     """)
 
 

@@ -336,6 +336,16 @@ def test_c6_cancel_after_a_sweep_does_not_say_cancelled(records: Records) -> Non
     assert cancel_one(records, record_id) == "stopped"
 
 
+def test_c6_cancel_after_a_bounce_and_a_retry_does_not_say_cancelled(records: Records) -> None:
+    # Sent; bounced; the retry opens the bounced recipient, and nothing in the results says any more that it was sent.
+    record_id = records.one()
+    records.deliver(record_id, {A: ACCEPTED})
+    assert _bounce(records, record_id)
+    retry_one(records, record_id)
+    assert cancel_one(records, record_id) == "stopped"
+    assert cancel_one(records, record_id) == "stopped"
+
+
 # C7
 
 
