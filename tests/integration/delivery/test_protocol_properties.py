@@ -41,9 +41,9 @@ class Protocol(RuleBasedStateMachine):
     # The caller
 
     @precondition(lambda self: len(self.ids) < MAX_RECORDS and not self.world.is_down)
-    @rule(both=st.booleans())
-    def accept(self, both: bool) -> None:
-        self.ids.append(self.world.accept([A, B] if both else [A]))
+    @rule(both=st.booleans(), is_prepared=st.booleans())
+    def accept(self, both: bool, is_prepared: bool) -> None:
+        self.ids.append(self.world.accept([A, B] if both else [A], is_prepared=is_prepared))
 
     # The tick
 
@@ -86,8 +86,10 @@ class Protocol(RuleBasedStateMachine):
     )
     def whole_attempt(self, size: int, worker: int, far: str, is_committed: bool) -> None:
         """What mostly happens: a tick, a claim and a send, up to the reply or its record."""
-        if worker in self.world.paused:
-            return
+        if worker not in self.world.paused:
+            self._attempt(size, worker, far, is_committed)
+
+    def _attempt(self, size: int, worker: int, far: str, is_committed: bool) -> None:
         self.world.promote()
         self.world.tick(3, size)
         for flight in self.world.deliver(self.world.messages[-1], worker) if self.world.messages else []:
@@ -174,15 +176,19 @@ class Protocol(RuleBasedStateMachine):
             self.world.pause(worker)
 
     @precondition(lambda self: self.world.flights and not self.world.is_down)
-    @rule(worker=WORKERS)
-    def worker_is_paused_until_it_is_swept(self, worker: int) -> None:
-        if worker not in self.world.paused:
-            self.world.pause(worker)
-            for _ in range(6):
-                self.world.pass_time()
-            self.world.sweep()
-            for _ in range(3):
-                self.world.pass_time()
+    @rule(worker=WORKERS, do_others_send=st.booleans())
+    def worker_is_paused_until_it_is_swept(self, worker: int, do_others_send: bool) -> None:
+        if worker in self.world.paused:
+            return
+        self.world.pause(worker)
+        for _ in range(6):
+            self.world.pass_time()
+        self.world.sweep()
+        for _ in range(4):
+            self.world.pass_time()
+        if do_others_send and 1 - worker not in self.world.paused:
+            self._attempt(1, 1 - worker, "accepts", True)
+            self.world.paused.discard(worker)
 
     @precondition(lambda self: self.world.paused)
     @rule()
@@ -205,22 +211,27 @@ class Protocol(RuleBasedStateMachine):
             self.world.sweep()
 
     @precondition(lambda self: not self.world.is_down and self.world.flights)
-    @rule()
-    def database_is_away_for_longer_than_stale(self) -> None:
+    @rule(worker=WORKERS)
+    def database_is_away_for_longer_than_stale(self, worker: int) -> None:
+        """The sweep and a worker that is free come before the outcomes that waited."""
         self.world.go_down()
         for _ in range(6):
             self.world.pass_time()
         self._comes_back(is_swept=True)
+        if worker not in self.world.paused:
+            self._attempt(1, worker, "accepts", True)
 
     @precondition(lambda self: any(f.phase == "claimed" for f in self.world.flights) and not self.world.is_down)
-    @rule(which=ANY)
-    def failover_loses_a_claim(self, which: int) -> None:
+    @rule(which=ANY, is_redelivered=st.booleans())
+    def failover_loses_a_claim(self, which: int, is_redelivered: bool) -> None:
         flight = self._pick(which, "claimed")
         if flight is None or flight.claimed_at != self.world.now:
             return
         row = self.records.row(flight.record_id)
         if (row.version, row.claim_token) == (flight.claim.version, flight.claim.token):
             self.world.lose_claim(flight)
+            if is_redelivered and 1 - flight.worker not in self.world.paused:
+                self.world.deliver([(flight.record_id, flight.before.version)], 1 - flight.worker)
 
     # The operator and the other side
 

@@ -134,8 +134,10 @@ class World:
 
     # The caller and the tick
 
-    def accept(self, recipients: Sequence[str], tenant_id: int = 0) -> int:
-        return self.records.one(to=recipients, tenant_id=tenant_id)
+    def accept(self, recipients: Sequence[str], *, is_prepared: bool) -> int:
+        """A record; prepared as if an attempt had been made and given back."""
+        prepared = {"prepared_at": text("now()"), "from_address": "shop@example.org"} if is_prepared else {}
+        return self.records.one(to=recipients, **prepared)
 
     def promote(self) -> None:
         self.records.promote()
