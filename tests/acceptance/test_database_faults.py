@@ -33,7 +33,7 @@ def stay_away(postgres: Postgres) -> None:
 def test_a_database_that_goes_away_in_the_middle_loses_and_repeats_no_mail(
     start: Start, postgres: Postgres, fault: Callable[[Postgres], None]
 ) -> None:
-    setup = start(mail_workers=2, beats=2)
+    setup = start(mail_workers=2)
     setup.smtp.on("EOD", delay_seconds=0.03)
     ids = accept(setup, MAILS)
     setup.smtp.wait_for(MAILS // 5, 60)

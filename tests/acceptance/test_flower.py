@@ -52,7 +52,7 @@ class Flower:
 
 
 def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Start) -> None:
-    # operate.md O60, of Flower
+    # operate.md O60, of Flower and of every log
     setup = start(mail_workers=0, control=False, beats=0)
     port = free_port()
     setup.add_flower(port, USER)
@@ -93,7 +93,7 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     assert not [task for task in tasks.values() if task["name"] == "messaging.dispatch"]
 
     look_around(setup, flower, deliveries[0]["uuid"])
-    shown = "".join(flower.said)
+    shown = "".join([*flower.said, *setup.logs().values()])
     for hidden in (CONTENT_MARK, "rcpt.example.com", "shop@example.com", *setup.secrets):
         assert hidden not in shown
 

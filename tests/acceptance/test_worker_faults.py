@@ -43,6 +43,26 @@ def test_a_worker_killed_in_the_middle_of_a_send_is_swept_and_its_mail_sent(star
     assert row(setup, record_id).uncertain
 
 
+def test_a_worker_killed_among_many_mails_loses_none_and_repeats_only_what_was_in_flight(start: Start) -> None:
+    # D1 of the protocol, section 7
+    mails = 500
+    setup = start(mail_workers=2)
+    setup.smtp.on("EOD", delay_seconds=0.03)
+    accept(setup, mails)
+    setup.smtp.wait_for(mails // 4, 60)
+    setup.workers[0].kill()
+    killed_at = time.monotonic()
+    setup.workers[0].restart()
+    wait_for(setup, {"SENT": mails}, 90)
+    assert set(setup.smtp.copies()) == {recipient(f"m{n}") for n in range(mails)}
+    assert max(setup.smtp.copies().values()) <= 2
+    # An outcome is committed 50 ms after its reply at most; the machine is allowed to be slower than that.
+    first_seen = {m.recipients[0]: m.at for m in reversed(setup.smtp.messages)}
+    repeated = [to for to, count in setup.smtp.copies().items() if count > 1]
+    assert [to for to in repeated if first_seen[to] < killed_at - 1.0] == []
+    assert len(repeated) <= attempt_outcomes(setup)["SWEPT"]
+
+
 def test_a_worker_asked_to_end_finishes_its_sends_and_gives_the_rest_back(start: Start) -> None:
     setup = start(threads=2, control=False, beats=0)
     worker = setup.workers[0]
