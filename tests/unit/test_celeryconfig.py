@@ -3,11 +3,15 @@
 import ast
 import runpy
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from celery import Celery
 from celery.app.defaults import NAMESPACES, flatten
+from celery.schedules import schedule
 from cryptography.fernet import Fernet
 
 FILE = Path(__file__).parents[2] / "celeryconfig.py"
@@ -61,6 +65,21 @@ def test_every_tick_expires(read: Read) -> None:  # C15, I6
     )
     times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
     assert times == {"dispatch-mail": (0.25, 20), "sweep": (40, 40), "heartbeat": (30, 30)}
+
+
+@pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Shanghai", "UTC"])
+def test_every_tick_counts_elapsed_time_and_not_a_wall_clock(read: Read, zone: str) -> None:  # redis-04
+    # The hour that is repeated at the end of daylight saving time: both are 01:00 in Los Angeles.
+    last, now = datetime(2026, 11, 1, 8, tzinfo=UTC), datetime(2026, 11, 1, 9, tzinfo=UTC)
+    config = read()
+    assert (config["timezone"], config["enable_utc"]) == ("UTC", True)
+    with Celery("ticks", set_as_current=False, timezone=zone) as app:
+        for name, entry in config["beat_schedule"].items():
+            assert isinstance(entry["schedule"], int | float), name
+            hourly = schedule(3600, nowfun=lambda: now, app=app)
+            assert hourly.is_due(last.astimezone(ZoneInfo(zone))) == (True, 3600)
+            tick = schedule(entry["schedule"], nowfun=lambda: now, app=app)
+            assert tick.is_due(now.astimezone(ZoneInfo(zone))) == (False, entry["schedule"])
 
 
 def test_the_database_redelivers_and_the_broker_does_not(read: Read) -> None:
