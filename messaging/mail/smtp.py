@@ -481,8 +481,8 @@ class _Connection(smtplib.SMTP):
     # What smtplib's own methods come down to
 
     def putcmd(self, cmd: str, args: str = "") -> None:
-        """Send one command."""
-        self.say(f"{cmd} {args}".rstrip().encode("ascii") + b"\r\n")
+        """Send one command. In upper case: some servers know no other (RFC 5321, section 2.4)."""
+        self.say(f"{cmd.upper()} {args}".rstrip().encode("ascii") + b"\r\n")
 
     def getreply(self) -> RawReply:
         """Read one reply within the read time-out, and within what is left of the send."""

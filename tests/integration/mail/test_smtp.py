@@ -191,7 +191,7 @@ def test_a_message_reaches_its_recipients_as_it_is(serve, transport, extensions)
         ("a@example.com", "b@example.com"), (ACCEPTED, "SMTP_250_2.0.0", "250 2.0.0 queued", None)
     )
     assert said(server) == [
-        "ehlo client.example.org",
+        "EHLO client.example.org",
         f"MAIL FROM:<{SENDER}>",
         "RCPT TO:<a@example.com>",
         "RCPT TO:<b@example.com>",
@@ -500,7 +500,7 @@ def test_a_local_part_that_needs_smtputf8_is_not_sent_without_it(steps, transpor
     error = failure(transport, server, "jörg@example.com")
     assert (error.category, error.code) == (INVALID_INPUT, "SMTP_UTF8_UNSUPPORTED")
     assert "SMTPUTF8" in error.text
-    assert said(server) == ["ehlo client.example.org"]
+    assert said(server) == ["EHLO client.example.org"]
 
 
 def test_smtputf8_is_named_where_an_address_or_a_header_needs_it(serve, transport):  # addr-04, RFC 6531
@@ -548,7 +548,7 @@ def test_a_size_without_a_limit_limits_nothing(serve, transport, announced):
 def test_helo_is_said_where_ehlo_is_unknown(serve, transport, reply):
     server = serve(Rule("EHLO", reply))
     assert send(transport, server)["a@example.com"].status is ACCEPTED
-    assert said(server)[:2] == ["ehlo client.example.org", "helo client.example.org"]
+    assert said(server)[:2] == ["EHLO client.example.org", "HELO client.example.org"]
     assert server.violations == []
 
 
@@ -974,7 +974,7 @@ def test_starttls_that_is_not_offered_sends_nothing(steps, transport):  # sec-02
     error = failure(transport, at(server, security=Security.STARTTLS, username="u", password="p"))
     assert (error.category, error.code) == (AUTH, "SMTP_NOT_SUPPORTED")
     assert "TLS is required" in error.text
-    assert said(server) == ["ehlo client.example.org"]
+    assert said(server) == ["EHLO client.example.org"]
 
 
 @pytest.mark.parametrize(
@@ -986,7 +986,7 @@ def test_starttls_that_is_refused_sends_nothing(serve, transport, server_tls, re
     error = failure(transport, at(server, security=Security.STARTTLS, username="u", password="p"))
     assert error.category is category
     assert "TLS is required" in error.text
-    assert said(server) == ["ehlo client.example.org", "STARTTLS"]
+    assert said(server) == ["EHLO client.example.org", "STARTTLS"]
 
 
 def test_a_server_that_only_says_helo_cannot_be_protected(serve, transport, server_tls):
@@ -999,7 +999,7 @@ def test_plain_text_after_the_reply_to_starttls_is_an_attack(serve, client, serv
     server = serve(Rule("STARTTLS", "220 go\r\n250 injected"), tls=server_tls)
     error = failure(client.transport(ssl_context_factory=trusting), at(server, security=Security.STARTTLS))
     assert (error.category, error.code) == (TRANSIENT, "SMTP_TLS")
-    assert said(server) == ["ehlo client.example.org", "STARTTLS"]
+    assert said(server) == ["EHLO client.example.org", "STARTTLS"]
 
 
 def test_starttls_answered_by_no_tls(serve, transport):
