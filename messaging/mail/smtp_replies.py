@@ -99,6 +99,12 @@ CODE_BEFORE_STATUS: dict[int, ErrorCategory] = {
     538: ErrorCategory.AUTH,  # encryption needed for the mechanism, RFC 4954
 }
 
+#: What big providers say with a code that means something else by itself: code, status, and its category at any stage.
+PROVIDER_REPLY: dict[tuple[int, str], ErrorCategory] = {
+    # Exchange Online: "432 4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded": load, not credentials.
+    (432, "4.3.2"): ErrorCategory.TRANSIENT,
+}
+
 REPLY_CODE: dict[int, ErrorCategory] = {
     421: ErrorCategory.TRANSIENT,  # service closing
     450: ErrorCategory.TRANSIENT,  # mailbox busy, greylisted
@@ -298,12 +304,15 @@ def classify(reply: Reply, stage: Stage | None, *, others_taken: bool = False) -
     `stage` is None where the reply is known without the command it answered. `others_taken` says that the same
     transaction took another recipient, so that "too many recipients" is cured by the next one.
     """
+    status = enhanced_status(reply)
+    if status is not None and (reply.code, status) in PROVIDER_REPLY:
+        return PROVIDER_REPLY[reply.code, status]
     by_stage = _by_stage(reply.code, stage)
     if by_stage is not None:
         return by_stage
     if reply.code in CODE_BEFORE_STATUS:
         return CODE_BEFORE_STATUS[reply.code]
-    by_status = _by_status(enhanced_status(reply), others_taken)
+    by_status = _by_status(status, others_taken)
     if by_status is not None:
         return by_status
     if stage is not None and (reply.code, stage) in REPLY_CODE_AT_STAGE:

@@ -170,6 +170,8 @@ def test_codes_that_say_more_than_the_policy_status_go_first(code: int, status: 
         (Stage.STARTTLS, 502, "5.5.1 unknown command", AUTH),
         (Stage.STARTTLS, 554, "5.6.0 odd", AUTH),
         (Stage.AUTH, 432, "4.7.12 change the password", AUTH),
+        (Stage.AUTH, 432, "4.3.2 Concurrent connections limit exceeded.", TRANSIENT),
+        (Stage.DATA, 432, "4.3.2 STOREDRV.ClientSubmit; sender thread limit exceeded", TRANSIENT),
         (Stage.AUTH, 421, "4.7.28 flood", TRANSIENT),
         (Stage.AUTH, 454, "4.7.0 temporary authentication failure", TRANSIENT),
         (Stage.AUTH, 500, "5.5.6 line too long", AUTH),
