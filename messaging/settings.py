@@ -129,11 +129,20 @@ class MailTransportSettings(_Area):
     max_messages: int = Field(default=100, ge=1)
 
 
-def _default_ehlo_name() -> str:
-    """The host's full name, else an address literal (RFC 5321, 4.1.4)."""
-    name = socket.gethostname()
-    if "." in name and not name.endswith(".localdomain"):
-        return name
+def _is_domain(name: str) -> bool:
+    return all(
+        label.isascii() and label.replace("-", "a").isalnum() and not label.startswith("-") and not label.endswith("-")
+        for label in name.split(".")
+    )
+
+
+def default_ehlo_name(host_name: str) -> str:
+    """The host's full name, else an address literal (RFC 5321, 4.1.4).
+
+    A host may be called what no server takes as a domain, `shop_web_1.internal` or `büro.example` by name.
+    """
+    if "." in host_name and _is_domain(host_name) and not host_name.endswith(".localdomain"):
+        return host_name
     return "[127.0.0.1]"
 
 
@@ -156,17 +165,14 @@ class MailSettings(_Area):
         is_literal = value.startswith("[") and value.endswith("]")
         if is_literal:
             ip_address(value[1:-1].removeprefix("IPv6:"))
-        elif value and not all(
-            label.replace("-", "a").isalnum() and label.isascii() and not label.startswith("-")
-            for label in value.split(".")
-        ):
+        elif value and not _is_domain(value):
             raise ValueError(f"is {value!r}; allowed: a domain name or an address literal such as [192.0.2.1]")
         return value
 
     @property
     def resolved_ehlo_name(self) -> str:
         """What EHLO says."""
-        return self.ehlo_name or _default_ehlo_name()
+        return self.ehlo_name or default_ehlo_name(socket.gethostname())
 
 
 class QueueSettings(_Area):

@@ -80,8 +80,11 @@ class SmtpWire:
     def encrypt(self, context: ssl.SSLContext, host: str, timeout_seconds: float) -> None:
         """TLS from here on, with the certificate verified for `host`. Raises: ssl.SSLError, OSError."""
         self._socket.settimeout(timeout_seconds)
+        # The dot that ends an absolute name is for the look-up alone: no certificate has it, no server may be told it
+        # (RFC 6066, 3).
+        name = host.removesuffix(".")
         try:
-            self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            self._socket = context.wrap_socket(self._socket, server_hostname=name)
         except ConnectionError as exc:
             raise ConnectionEnded(_words(exc)) from exc
 

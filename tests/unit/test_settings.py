@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messaging.errors import ConfigurationError
-from messaging.settings import Settings, load_settings
+from messaging.settings import Settings, default_ehlo_name, load_settings
 
 REQUIRED: dict[str, Any] = {
     "database_url": "postgresql://shop:hidden@db/shop",
@@ -132,6 +132,25 @@ def test_nonsense_is_refused_by_name_and_secrets_are_not_repeated(given_: dict[s
         make(**given_)
     assert named in str(refused.value)
     assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host_name", "said"),
+    [
+        ("mail.shop.example", "mail.shop.example"),
+        ("desktop-4kj2l1", "[127.0.0.1]"),
+        ("localhost.localdomain", "[127.0.0.1]"),
+        ("shop_web_1.shop_internal", "[127.0.0.1]"),
+        ("büro.example", "[127.0.0.1]"),
+        ("mail.shop.example.", "[127.0.0.1]"),
+        ("-a.example", "[127.0.0.1]"),
+        ("a-.example", "[127.0.0.1]"),
+        ("", "[127.0.0.1]"),
+    ],
+)
+def test_ehlo_says_the_hosts_name_where_servers_take_it(host_name: str, said: str) -> None:
+    assert default_ehlo_name(host_name) == said
+    assert make(mail={"ehlo_name": said}).mail.resolved_ehlo_name == said
 
 
 def test_what_is_required_is_named_by_its_variable() -> None:  # O59

@@ -22,6 +22,7 @@ from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.errors import DeliveryError
 from messaging.mail import smtp as smtp_module
 from messaging.mail.smtp import Envelope, Security, SmtpServer, SmtpTransport
+from messaging.mail.smtp_wire import SmtpWire
 from messaging.settings import MailTransportSettings
 from tests.far_end import packages
 from tests.far_end.smtp_server import Rule, ScriptedSmtpServer, SmtpServerProcess
@@ -1026,6 +1027,20 @@ def test_a_certificate_of_another_host_is_refused(serve, client, authority, trus
     server = serve(tls=context, is_implicit_tls=security is Security.IMPLICIT_TLS)
     error = failure(client.transport(ssl_context_factory=trusting), at(server, security=security))
     assert (error.category, error.code) == (AUTH, "SMTP_TLS_CERT")
+
+
+def test_the_dot_that_ends_an_absolute_name_is_in_no_certificate(serve, server_tls, trusting):
+    told: list[str | None] = []
+    server_tls.sni_callback = lambda _, name, __: told.append(name)
+    try:
+        server = serve(tls=server_tls, is_implicit_tls=True)
+        wire = SmtpWire(socket.create_connection(("127.0.0.1", server.port)), time.monotonic)
+        wire.encrypt(trusting(), "localhost.", 5)
+        assert wire.read_reply(5)[0] == 220
+        wire.close()
+    finally:
+        server_tls.sni_callback = None
+    assert told == ["localhost"]
 
 
 def test_implicit_tls_to_a_server_that_speaks_plainly(serve, transport):
