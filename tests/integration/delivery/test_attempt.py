@@ -18,7 +18,7 @@ from messaging.mail.models import MAIL_SEND_SERVER_CONFIG as CONFIG
 from messaging.mail.receipts import mark_bounced
 from messaging.tenancy import use_multi_tenancy
 from tests.integration.delivery.desk import Desk, counted, sessions
-from tests.integration.delivery.records import STALE, A, B, C, seconds_ahead
+from tests.integration.delivery.records import STALE, A, B, seconds_ahead
 
 pytestmark = pytest.mark.postgres16
 
@@ -158,12 +158,12 @@ def test_f5_too_many_recipients_leaves_the_rest_for_the_next_attempt(desk: Desk)
 
 
 def test_s16_everybody_is_in_the_envelope_once(desk: Desk) -> None:
-    record_id = desk.records.one(to=(A,), cc_addresses=["Bob <b@example.org>", A], bcc_addresses=[C])
+    record_id = desk.records.one(to=(A,), cc_addresses=["Bob <b@example.org>", A], bcc_addresses=["hidden@example.org"])
     desk.deliver(record_id)
     [message] = desk.server.messages
-    assert message.recipients == (A, B, C)
+    assert message.recipients == (A, B, "hidden@example.org")
     assert b"bcc" not in message.content.lower()
-    assert C.encode() not in message.content
+    assert b"hidden" not in message.content
 
 
 # Retries
