@@ -7,6 +7,7 @@ them all. prometheus_client chooses its storage when it is first imported: that 
 
 import functools
 import hashlib
+import logging
 import os
 import re
 import stat
@@ -37,6 +38,8 @@ _WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 
 _LIVE_GAUGE_FILE = re.compile(r"gauge_live[a-z]*_(\d+)\.db")
 
 _making = threading.Lock()
+
+logger = logging.getLogger(__name__)
 
 
 def accepted(channel: str, count: int = 1) -> None:
@@ -126,7 +129,7 @@ def oldest_overdue(channel: str, seconds: float) -> None:
 
 def oldest_transaction(seconds: float) -> None:
     """Age of the database's oldest open transaction: an old snapshot slows every lease."""
-    _metrics().oldest_transaction_seconds.set(seconds)
+    _child("oldest_transaction_seconds").set(seconds)
 
 
 def use_directory(directory: str, *, database_url: str, owns_process: bool = False) -> Path:
@@ -166,6 +169,7 @@ def exposition() -> bytes:
     if directory is None:
         _metrics()
         return generate_latest(REGISTRY)
+    _restore_directory()
     forget_dead_processes(Path(directory))
     registry = CollectorRegistry()
     MultiProcessCollector(registry, path=directory)  # type: ignore[no-untyped-call]
@@ -221,10 +225,56 @@ class _Metrics:
     oldest_transaction_seconds: "Gauge"
 
 
+class _Child:
+    """The counter, gauge or histogram of these labels; looked up once, as that costs more than a count."""
+
+    def __init__(self, name: str, labels: tuple[str, ...]) -> None:
+        self._name = name
+        self._labels = labels
+        self._found: Any = None
+
+    def inc(self, count: float) -> None:
+        self._do("inc", count)
+
+    def set(self, value: float) -> None:
+        self._do("set", value)
+
+    def observe(self, value: float) -> None:
+        self._do("observe", value)
+
+    def _do(self, what: str, value: float) -> None:
+        try:
+            try:
+                self._do_once(what, value)
+            except FileNotFoundError:
+                _restore_directory()
+                self._do_once(what, value)
+        except (OSError, ValueError) as exc:
+            # ValueError: what an OSError broke off in the middle of its making cannot be made again.
+            _warn_once(type(exc).__name__)
+
+    def _do_once(self, what: str, value: float) -> None:
+        if self._found is None:
+            metric = getattr(_metrics(), self._name)
+            self._found = metric.labels(*self._labels) if self._labels else metric
+        getattr(self._found, what)(value)
+
+
 @functools.cache
-def _child(name: str, *labels: str) -> Any:
-    """The counter, gauge or histogram of these labels; found once, as a label look-up costs more than a count."""
-    return getattr(_metrics(), name).labels(*labels)
+def _child(name: str, *labels: str) -> _Child:
+    return _Child(name, labels)
+
+
+def _restore_directory() -> None:
+    """The folder for temporary files may be cleaned under a running program."""
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    if directory is not None:
+        Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@functools.cache
+def _warn_once(error: str) -> None:
+    logger.warning("metrics cannot be counted here", extra={"error": error})
 
 
 def _metrics() -> _Metrics:
@@ -236,6 +286,8 @@ def _metrics() -> _Metrics:
 @functools.cache
 def _make_metrics() -> _Metrics:
     from prometheus_client import Counter, Gauge, Histogram
+
+    _restore_directory()
 
     def gauge(name: str, documentation: str, *labels: str) -> Gauge:
         # Any worker of the control queue measures: the newest measurement of a living process counts.

@@ -110,3 +110,21 @@ def test_the_temporary_directory_is_the_same_for_one_database_and_its_users(
         found.append(metrics.use_directory("", database_url=url))
     assert found[0] == found[1] != found[2]
     assert found[0].stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_was_cleaned_away_is_made_again(tmp_path: Path) -> None:
+    folder = tmp_path / "metrics"
+    code = f"import shutil; shutil.rmtree({str(folder)!r}); metrics.sent('mail', 'smtp', 3); {SHOW}"
+    assert 'messaging_sent_total{channel="mail",provider="smtp"} 3.0' in run(code, folder)
+
+
+def test_counting_never_raises(tmp_path: Path) -> None:
+    folder = tmp_path / "metrics"
+    run(
+        f"""
+        folder = {str(folder)!r}
+        import shutil; shutil.rmtree(folder); open(folder, "w").close()
+        for _ in range(2): metrics.accepted('mail'); metrics.dispatch_lag('mail', 1.0); metrics.oldest_transaction(1.0)
+        """,
+        folder,
+    )
