@@ -251,6 +251,8 @@ ENHANCED_SUBJECT: dict[str, ErrorCategory | None] = {
 
 #: More recipients than the server takes in one transaction; both classes.
 TOO_MANY_RECIPIENTS = frozenset({"4.5.3", "5.5.3"})
+#: The same from a server without statuses, whatever its code: 552 is what RFC 821 had for it (RFC 5321, 4.5.3.1.10).
+TOO_MANY_RECIPIENTS_WORDS = "too many recipients"  # Exim: "552 too many recipients"
 
 #: Last resort: what the lower-cased text contains, first row first, with an example reply.
 MESSAGE_WORDS: tuple[tuple[str, ErrorCategory], ...] = (
@@ -312,6 +314,8 @@ def classify(reply: Reply, stage: Stage | None, *, others_taken: bool = False) -
         return by_stage
     if reply.code in CODE_BEFORE_STATUS:
         return CODE_BEFORE_STATUS[reply.code]
+    if status is None and others_taken and TOO_MANY_RECIPIENTS_WORDS in reply.text.lower():
+        return ErrorCategory.TRANSIENT
     by_status = _by_status(status, others_taken)
     if by_status is not None:
         return by_status

@@ -142,7 +142,17 @@ def test_too_many_recipients_is_cured_by_the_next_attempt_when_others_were_taken
     assert classify(reply, Stage.RCPT, others_taken=False) is INVALID_INPUT
 
 
+@pytest.mark.parametrize("code", [452, 550, 552])
+def test_too_many_recipients_in_words_alone_is_known_where_others_were_taken(code: int) -> None:
+    # RFC 5321, 4.5.3.1.10: 552 is what RFC 821 had for it, and temporary in this case.
+    assert classify(Reply(code, "Too many recipients"), Stage.RCPT, others_taken=True) is TRANSIENT
+    alone = {452: TRANSIENT, 550: PERMANENT, 552: PERMANENT}[code]
+    assert classify(Reply(code, "Too many recipients"), Stage.RCPT, others_taken=False) is alone
+    assert classify(Reply(552, "5.2.2 mailbox full, too many recipients"), Stage.RCPT, others_taken=True) is PERMANENT
+
+
 def test_others_taken_changes_no_other_refusal() -> None:
+    assert classify(Reply(552, "mailbox full"), Stage.RCPT, others_taken=True) is PERMANENT
     assert classify(Reply(550, "5.1.1 gone"), Stage.RCPT, others_taken=True) is PERMANENT
     assert classify(Reply(550, "5.7.28 flood"), Stage.RCPT, others_taken=True) is QUOTA
 
