@@ -1,7 +1,7 @@
 """What ticks and workers tell each other over Redis: records queued and taken, threads, cursor, last tick begun.
 
-Hints only: losing them is harmless, and no error here stops a delivery. One hash a channel, `msg:dispatch:{channel}`,
-and one of its workers, `msg:workers:{channel}`.
+Hints only: losing them is harmless, and no error here stops a delivery; what cannot be read counts as lost. One hash a
+channel, `msg:dispatch:{channel}`, and one of its workers, `msg:workers:{channel}`.
 """
 
 import json
@@ -9,13 +9,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
 from messaging.delivery.due import FIRST_CURSOR
+from messaging.settings import CLOCK_SKEW_SECONDS
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Seconds over which the rate of work is measured.
 RATE_WINDOW_SECONDS = 10.0
@@ -25,6 +28,12 @@ WORKER_TTL_SECONDS = 90.0
 
 #: Worker threads assumed while none has been heard of (after a flush).
 ASSUMED_THREADS = 8
+
+#: How Redis' refusals begin that are about what lies under a key: no hint of ours, and nobody would repair it.
+_UNUSABLE = ("WRONGTYPE", "hash value is not an integer", "increment or decrement would overflow")
+
+#: No count and no cursor of ours is larger: a bigint.
+_MAX_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +68,30 @@ class DispatchHints:
         self._wall = wall
 
     def begin(self, created_at: float) -> bool:
-        """Note that a tick begins; False when one has begun after `created_at` (C15), and this one is to end."""
-        begun = self._client.hget(self._key, "begun")
-        if begun is not None and float(begun) > created_at:
+        """Note that a tick begins; False when one has begun after `created_at` (C15), and this one is to end.
+
+        A beginning that is still to come was noted by a clock that has been set back since: it must not stop dispatch
+        until the time it names.
+        """
+        begun = _seconds(self._asked(lambda: self._client.hget(self._key, "begun")))
+        now = self._wall()
+        if begun is not None and created_at < begun <= now + CLOCK_SKEW_SECONDS:
             return False
-        self._client.hset(self._key, "begun", repr(self._wall()))
+        self._client.hset(self._key, "begun", repr(now))
         return True
 
     def cursor(self) -> int:
         """The tenant below which the next lease begins."""
-        stored = self._client.hget(self._key, "cursor")
-        return FIRST_CURSOR if stored is None else int(stored)
+        stored = _number(self._asked(lambda: self._client.hget(self._key, "cursor")))
+        return FIRST_CURSOR if stored is None else stored
 
     def move_cursor(self, cursor: int) -> None:
         """Where the next lease begins."""
-        self._client.hset(self._key, "cursor", cursor)
+        self._asked(lambda: self._client.hset(self._key, "cursor", cursor))
 
     def published(self, records: int) -> None:
         """A tick put so many records into the queue."""
-        self._client.hincrby(self._key, "published", records)
+        self._asked(lambda: self._client.hincrby(self._key, "published", records))
 
     def load(self) -> Load:
         """The queue now.
@@ -86,10 +100,12 @@ class DispatchHints:
         bounds it on both sides, so that neither stops dispatch nor lets it run wild.
         """
         length = self._queue_length()
-        published, taken, samples = self._client.hmget(self._key, "published", "taken", "samples")
-        workers = self._client.hgetall(self._workers_key)
-        taken_now = int(taken or 0)
-        counted = int(published or 0) - taken_now
+        published, taken, samples = self._asked(lambda: self._client.hmget(self._key, "published", "taken", "samples"))
+        workers = self._asked(lambda: self._client.hgetall(self._workers_key))
+        taken_now = _number(taken) or 0
+        if taken is not None and _number(taken) is None:
+            self._forget()  # workers, which count there, do not look
+        counted = (_number(published) or 0) - taken_now
         queued = min(max(counted, length), length * self._chunk_max)
         if counted != queued and length == 0:
             # Nothing is queued whatever the counts say: begin to count afresh.
@@ -97,18 +113,31 @@ class DispatchHints:
         return Load(queued, self._threads(workers), self._rate(taken_now, samples))
 
     def _threads(self, workers: Mapping[Any, Any]) -> int:
-        now = self._wall()
-        live = [json.loads(value) for value in workers.values()]
-        return sum(w["threads"] for w in live if now - w["at"] < WORKER_TTL_SECONDS) or ASSUMED_THREADS
+        live = (_live_threads(value, self._wall()) for value in workers.values())
+        return sum(threads for threads in live if threads is not None) or ASSUMED_THREADS
 
     def _rate(self, taken: int, stored: Any) -> float:
         """Records per second: the better of the last second and the last ten, so that a burst is seen at once."""
         now = self._wall()
-        samples = [s for s in (json.loads(stored) if stored else []) if 0 <= now - s[0] <= RATE_WINDOW_SECONDS]
+        samples = [s for s in _samples(stored) if 0 <= now - s[0] <= RATE_WINDOW_SECONDS]
         if not samples or now - samples[-1][0] >= 0.25:
             self._client.hset(self._key, "samples", json.dumps([*samples, [now, taken]]))
         rates = [(taken - count) / (now - at) for at, count in samples if now - at >= 0.25]
         return max([r for r in rates if r > 0], default=0.0)
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """The answer of Redis; where what lies under the keys is no hint, they are emptied and it is asked again."""
+        try:
+            return ask()
+        except redis.ResponseError as exc:
+            if not str(exc).startswith(_UNUSABLE):
+                raise
+            self._forget()
+            return ask()
+
+    def _forget(self) -> None:
+        logger.warning("dispatch hints cannot be read and begin anew", extra={"keys": [self._key, self._workers_key]})
+        self._client.delete(self._key, self._workers_key)
 
 
 class WorkerHints:
@@ -155,13 +184,55 @@ def live_workers(client: redis.Redis, channel: str) -> dict[str, int]:
     now = time.time()
     live = {}
     for name, value in client.hgetall(key).items():
-        worker = json.loads(value)
-        if now - worker["at"] < WORKER_TTL_SECONDS:
-            live[_text(name)] = int(worker["threads"])
+        threads = _live_threads(value, now)
+        if threads is not None:
+            live[_text(name)] = threads
         else:
             client.hdel(key, name)
     return live
 
 
+def _live_threads(stored: bytes | str, now: float) -> int | None:
+    """A worker's threads; None when it was not heard of lately, or what it says cannot be read."""
+    match _parsed(stored):
+        case {"threads": int(threads), "at": int() | float() as at} if threads > 0 and now - at < WORKER_TTL_SECONDS:
+            return threads
+        case _:
+            return None
+
+
+def _samples(stored: bytes | str | None) -> list[tuple[float, int]]:
+    """Moments with the records taken until then."""
+    parsed = _parsed(stored)
+    samples = []
+    for sample in parsed if isinstance(parsed, list) else []:
+        match sample:
+            case [int() | float() as at, int(taken)]:
+                samples.append((float(at), taken))
+    return samples
+
+
+def _parsed(stored: bytes | str | None) -> Any:
+    try:
+        return None if stored is None else json.loads(stored)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _number(stored: bytes | str | None) -> int | None:
+    try:
+        number = None if stored is None else int(stored)
+    except ValueError:
+        return None
+    return number if number is not None and abs(number) <= _MAX_NUMBER else None
+
+
+def _seconds(stored: bytes | str | None) -> float | None:
+    try:
+        return None if stored is None else float(stored)
+    except ValueError:
+        return None
+
+
 def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode()
+    return value if isinstance(value, str) else value.decode(errors="replace")

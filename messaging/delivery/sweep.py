@@ -6,6 +6,8 @@ agree, or everything in flight would be taken back at once.
 
 import json
 import logging
+import math
+from typing import Any
 
 import redis
 from sqlalchemy import Engine, Table, text
@@ -63,9 +65,10 @@ def _clocks_agree(engine: Engine, client: redis.Redis, settings: Settings) -> bo
         database = float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())::float8")).scalar_one())
     seconds, micros = client.time()
     other = seconds + micros / 1e6
-    stored = client.get(CLOCK_KEY)
-    last = json.loads(stored) if stored else None
-    now = {"database": database, "redis": other, "paused_until": last["paused_until"] if last else 0.0}
+    last = _last_run(client)
+    # No pause is longer: one that is was set by a clock that has been set back since.
+    paused_until = min(last["paused_until"], other + settings.sweeper.stale_seconds) if last else 0.0
+    now = {"database": database, "redis": other, "paused_until": paused_until}
     if last is not None:
         step = (database - last["database"]) - (other - last["redis"])
         if abs(step) > MAX_STEP_SECONDS:
@@ -75,3 +78,19 @@ def _clocks_agree(engine: Engine, client: redis.Redis, settings: Settings) -> bo
             )
     client.set(CLOCK_KEY, json.dumps(now))
     return other >= now["paused_until"]
+
+
+def _last_run(client: redis.Redis) -> dict[str, float] | None:
+    """Both clocks at the last run, and until when it paused; None where that is lost or cannot be read."""
+    try:
+        stored: Any = client.get(CLOCK_KEY)
+    except redis.ResponseError as exc:
+        if not str(exc).startswith("WRONGTYPE"):
+            raise
+        return None
+    try:
+        parsed = json.loads(stored) if stored else {}
+        last = {name: float(parsed[name]) for name in ("database", "redis", "paused_until")}
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return last if all(math.isfinite(value) for value in last.values()) else None

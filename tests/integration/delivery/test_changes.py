@@ -715,6 +715,32 @@ def test_c17_clocks_that_drift_a_little_do_not_stop_the_sweep(
     assert run_sweep()["retry"] == 1
 
 
+@pytest.mark.parametrize(
+    "stored", ["{", "[]", '{"database": 1}', '{"database": NaN, "redis": 1, "paused_until": 1e18}']
+)
+def test_c17_a_last_run_that_cannot_be_read_counts_as_lost(
+    records: Records, redis_client: redis.Redis, run_sweep: Callable[[], dict[str, int]], stored: str
+) -> None:
+    redis_client.set(CLOCK_KEY, stored)
+    records.claim_now(records.one())
+    records.shift(STALE + 1)
+    assert run_sweep()["retry"] == 1
+    redis_client.delete(CLOCK_KEY)
+    redis_client.hset(CLOCK_KEY, "no", "text")
+    assert run_sweep()["retry"] == 0
+
+
+def test_c17_a_pause_does_not_outlast_a_clock_that_is_set_back(
+    redis_client: redis.Redis, settings: Settings, run_sweep: Callable[[], dict[str, int]]
+) -> None:
+    run_sweep()
+    last = json.loads(redis_client.get(CLOCK_KEY) or b"{}")
+    redis_client.set(CLOCK_KEY, json.dumps(last | {"paused_until": last["redis"] + 86_400}))
+    run_sweep()
+    last = json.loads(redis_client.get(CLOCK_KEY) or b"{}")
+    assert last["paused_until"] == pytest.approx(last["redis"] + settings.sweeper.stale_seconds)
+
+
 def test_i9_a_sweep_goes_on_until_a_batch_is_not_full(
     records: Records,
     redis_client: redis.Redis,

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -220,6 +221,52 @@ def test_a_workers_hints_never_stop_it(redis_client: redis.Redis) -> None:
     worker.alive()
     worker.gone()
     nowhere.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "value"),
+    [
+        *(("msg:dispatch:mail", field, "x") for field in ("begun", "cursor", "published", "taken", "samples")),
+        ("msg:dispatch:mail", "cursor", str(2**80)),
+        ("msg:dispatch:mail", "published", str(2**63 - 1)),
+        ("msg:dispatch:mail", "samples", '{"a": 1}'),
+        ("msg:dispatch:mail", "samples", "[1, null]"),
+        ("msg:workers:mail", "w", "{"),
+        ("msg:workers:mail", "w", "[]"),
+        ("msg:workers:mail", "w", '{"threads": "x", "at": null}'),
+        ("msg:workers:mail", "w", '{"threads": -5, "at": 9e12}'),
+        ("msg:dispatch:mail", None, "no hash"),
+        ("msg:workers:mail", None, "no hash"),
+    ],
+)
+def test_a_hint_that_cannot_be_read_counts_as_lost(
+    make_tick: Callable[..., Tick],
+    records: Records,
+    broker: Broker,
+    redis_client: redis.Redis,
+    now: float,
+    key: str,
+    field: str | None,
+    value: str,
+) -> None:
+    if field is None:
+        redis_client.set(key, value)
+    else:
+        redis_client.hset(key, field, value)
+    records.one()
+    assert make_tick().run(now).published == 1
+    tick = make_tick()
+    assert tick.hints.load().threads == ASSUMED_THREADS
+    WorkerHints(redis_client, "mail", worker_name="one", threads=4).taken(1)
+    assert live_workers(redis_client, "mail") == {"one": 4}
+
+
+def test_a_clock_that_was_set_back_does_not_stop_ticks(
+    records: Records, make_tick: Callable[..., Tick], redis_client: redis.Redis
+) -> None:
+    redis_client.hset("msg:dispatch:mail", "begun", repr(time.time() + 3600))
+    records.one()
+    assert make_tick().run(time.time()).published == 1
 
 
 # Several ticks
