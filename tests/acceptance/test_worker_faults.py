@@ -22,7 +22,7 @@ from tests.acceptance.system import STALE_SECONDS
 
 
 def test_a_worker_killed_in_the_middle_of_a_send_is_swept_and_its_mail_sent(start: Start) -> None:
-    # operate.md O45
+    # operate.md O45, send.md F16
     setup = start()
     worker = setup.workers[0]
     # Before the final dot: nothing was delivered, so nothing may be delivered twice.
