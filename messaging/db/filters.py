@@ -1,12 +1,13 @@
 """Tenant rows: confined on every ORM read, stamped on every ORM write. The only way past is `all_tenants()`.
 
 The listeners sit on SQLAlchemy's `Session` class, so an application's own sessions are confined as well. Core
-statements on tables are not covered: they are kept to the hot path and name ids that a guarded statement produced.
+statements on tables are not covered: they are kept to the hot path and name ids that a guarded statement produced. Nor
+are the legacy `Session.bulk_*` methods, which tell no listener.
 """
 
 from typing import Any
 
-from sqlalchemy import BigInteger, ClauseElement, Executable, event
+from sqlalchemy import BigInteger, ClauseElement, Executable, Update, event
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column, with_loader_criteria
 from sqlalchemy.orm.attributes import get_history
 from sqlalchemy.sql import visitors
@@ -60,10 +61,32 @@ def _confine(state: ORMExecuteState) -> None:
     if not _reads_tenant_rows(state.statement):
         return
     owner = owning_tenant()
+    if isinstance(state.statement, Update):
+        _check_stays(state, state.statement)
     if owner is not None:
+        if state.is_update or state.is_delete:
+            _check_confinable(state)
         state.statement = state.statement.options(
             with_loader_criteria(TenantOwned, lambda cls: cls.tenant_id == owner, include_aliases=True)
         )
+
+
+def _check_stays(state: ORMExecuteState, statement: Update) -> None:
+    """Refuse an update that gives rows to another tenant."""
+    given = [state.parameters] if isinstance(state.parameters, dict) else state.parameters or ()
+    if "tenant_id" in {*map(_name_of, statement._values or ()), *(name for row in given for name in row)}:
+        raise TenantMismatch("tenant_id never changes")
+
+
+def _check_confinable(state: ORMExecuteState) -> None:
+    """Refuse what the filter does not reach: several parameter sets name rows by key."""
+    strategy = state.execution_options.get("dml_strategy", "auto")
+    if not isinstance(state.parameters, dict | None) or strategy == "core_only":
+        raise TenantMismatch("ORM updates by primary key are not confined; name the rows in a WHERE instead")
+
+
+def _name_of(column: Any) -> str:
+    return str(getattr(column, "key", column))
 
 
 @event.listens_for(Session, "before_flush")

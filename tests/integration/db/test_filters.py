@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Select, delete, exists, func, insert, literal, select, update
+from sqlalchemy import Engine, Select, Update, delete, exists, func, insert, literal, select, update
 from sqlalchemy.orm import Session, aliased
 
 import messaging
@@ -216,6 +216,35 @@ def test_a_write_across_tenants_must_name_its_tenant(session: Session) -> None:
 def test_a_bulk_orm_insert_is_refused_as_it_is_not_stamped(session: Session) -> None:
     with tenant(1), pytest.raises(TenantMismatch, match="bulk"):
         session.execute(insert(MailSendServerConfig), [{"name": "x", "host": "h", "port": 25, "tenant_id": 2}])
+
+
+def test_an_orm_update_by_primary_key_is_refused_as_it_is_not_confined(session: Session) -> None:
+    foreign = one_in_each(session, 1, 2)[2]
+    with tenant(1):  # O5
+        for options in ({}, {"dml_strategy": "bulk"}):
+            with pytest.raises(TenantMismatch, match="primary key"):
+                session.execute(update(S), [{"id": foreign, "name": "taken over"}], execution_options=options)
+        for statement in (update(S).values(name="taken over"), delete(S)):
+            with pytest.raises(TenantMismatch, match="not confined"):
+                session.execute(statement, execution_options={"dml_strategy": "core_only"})
+        assert session.execute(update(S), {"name": "mine"}).rowcount == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        update(S).values(tenant_id=PLATFORM_TENANT_ID),
+        update(S).values({S.tenant_id: 2}),
+        update(S).values({"tenant_id": 2, "name": "x"}),
+        update(S).ordered_values((S.name, "x"), (S.tenant_id, 2)),
+    ],
+)
+def test_no_update_gives_a_row_to_another_tenant(session: Session, statement: Update) -> None:
+    one_in_each(session, 1)
+    with tenant(1), pytest.raises(TenantMismatch, match="never changes"):  # O6
+        session.execute(statement)
+    with tenant(1), pytest.raises(TenantMismatch, match="never changes"):
+        session.execute(update(S), {"tenant_id": 2})
 
 
 def test_with_multi_tenancy_off_nothing_is_filtered_and_both_scopes_work(
