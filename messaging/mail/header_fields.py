@@ -11,6 +11,8 @@ from messaging.mail.addresses import Mailbox, from_canonical
 
 #: Characters a line should not exceed where it can be broken (RFC 5322, 2.1.1).
 LINE_CHARS = 78
+#: Characters a line with an encoded-word in it may have (RFC 2047, 2).
+ENCODED_LINE_CHARS = 76
 #: Octets a line must never exceed, CRLF not counted (RFC 5322, 2.1.1; RFC 6532, 3.4).
 MAX_LINE_OCTETS = 998
 #: Characters of an encoded-word (RFC 2047, 2).
@@ -118,7 +120,7 @@ def _phrase(text: str, word_chars: int) -> list[str]:
 
 def _word_chars(name: str) -> int:
     """How long encoded-words may be so that the first one stands on the line of the field's name."""
-    return max(_MIN_WORD_CHARS, min(MAX_WORD_CHARS, LINE_CHARS - len(name) - 2))
+    return max(_MIN_WORD_CHARS, min(MAX_WORD_CHARS, ENCODED_LINE_CHARS - len(name) - 2))
 
 
 def _encoded_words(text: str, word_chars: int) -> list[str]:
@@ -159,14 +161,19 @@ def _q_words(text: str, room: int) -> list[str]:
 
 
 def _folded(name: str, tokens: Iterable[str]) -> str:
-    """The tokens, a space before each, on lines of at most 78 characters where a token allows it."""
+    """The tokens, a space before each, on lines of at most 78 characters where a token allows it.
+
+    Only to keep a token under 998 octets, or an encoded-word within its own limit, does it begin below the name: some
+    readers take a field whose first line is empty for an empty one, and some verifiers of signatures fail over it.
+    """
     lines: list[str] = []
     line = f"{name}:"
     for token in tokens:
-        is_fitting = len(line) + 1 + len(token) <= LINE_CHARS
-        # A token that is too long for any line is not worth an empty first line, unless only that keeps it under 998.
+        is_encoded = "=?" in token
+        room = ENCODED_LINE_CHARS if is_encoded or "=?" in line else LINE_CHARS
         is_first = not lines and line == f"{name}:"
-        if is_fitting or (is_first and len(token) >= LINE_CHARS and _octets(f"{line} {token}") <= MAX_LINE_OCTETS):
+        is_fitting = len(line) + 1 + len(token) <= room
+        if is_fitting or (is_first and not is_encoded and _octets(f"{line} {token}") <= MAX_LINE_OCTETS):
             line = f"{line} {token}"
             continue
         lines.append(line)

@@ -124,6 +124,7 @@ def check_wire_form(raw: bytes) -> None:
         assert len(line.decode()) <= 78 or b" " not in re.sub(rb"^[!-9;-~]+: |^ ", b"", line)
         for word in re.findall(rb"=\?utf-8\?[bq]\?[^?]*\?=", line):
             assert 12 < len(word) <= 75
+            assert len(line) <= 76  # RFC 2047, 2
     assert max(map(len, body.split(b"\r\n"))) <= 78
 
 
@@ -257,6 +258,19 @@ def test_a_first_token_too_long_for_any_line_stays_beside_its_name_while_it_fits
     assert f"X-A:\r\n {'a' * 997}\r\n".encode() in build(content(headers={"X-A": "a" * 997}))
     with pytest.raises(MessageBuildError, match="998"):
         build(content(headers={"X-A": "a" * 998}))
+
+
+@pytest.mark.parametrize("length", [60, 64])
+def test_no_field_begins_with_an_empty_line(length: int) -> None:
+    # Some verifiers of DKIM signatures stumble over `Reply-To:` CRLF, and some readers find nothing there.
+    address = f"{'a' * length}@shop.example"
+    raw = build(
+        content(to=[address, "b@shop.example"], reply_to=address, headers={"References": f"<{address}> <1@a.b>"})
+    )
+    check_wire_form(raw)
+    assert f"\r\nTo: {address},\r\n b@shop.example\r\n".encode() in raw
+    assert f"\r\nReply-To: {address}\r\n".encode() in raw
+    assert f"\r\nReferences: <{address}>\r\n <1@a.b>\r\n".encode() in raw
 
 
 def test_a_further_header_is_literal_even_when_it_looks_encoded() -> None:
