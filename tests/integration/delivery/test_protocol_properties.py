@@ -175,11 +175,13 @@ class Protocol(RuleBasedStateMachine):
         if worker not in self.world.paused:
             self.world.pause(worker)
 
-    @precondition(lambda self: self.world.flights and not self.world.is_down)
-    @rule(worker=WORKERS, do_others_send=st.booleans())
-    def worker_is_paused_until_it_is_swept(self, worker: int, do_others_send: bool) -> None:
+    @precondition(lambda self: self.ids and not self.world.is_down)
+    @rule(worker=WORKERS, was_sending=st.booleans(), do_others_send=st.booleans())
+    def worker_is_paused_until_it_is_swept(self, worker: int, was_sending: bool, do_others_send: bool) -> None:
         if worker in self.world.paused:
             return
+        if was_sending:
+            self._attempt(1, worker, "waits", False)
         self.world.pause(worker)
         for _ in range(6):
             self.world.pass_time()
@@ -282,7 +284,7 @@ class Protocol(RuleBasedStateMachine):
             self.world.check_rows()
 
 
-PROFILES = {"default": (90, 30), "medium": (500, 40), "thorough": (3000, 60)}
+PROFILES = {"default": (60, 30), "medium": (500, 40), "thorough": (3000, 60)}
 
 
 def test_the_properties_of_the_protocol_hold(records: Records, request: pytest.FixtureRequest) -> None:
