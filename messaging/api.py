@@ -6,12 +6,12 @@ commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(l
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, overload
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
 from messaging import metrics, tenancy
@@ -26,9 +26,9 @@ from messaging.delivery.cancel import cancel as cancel_record
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.mail import receipts
-from messaging.mail.acceptance import accept_mails
+from messaging.mail.acceptance import MAX_ID, accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
-from messaging.mail.models import MAIL_SEND_RECORD
+from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
 
@@ -76,6 +76,25 @@ def _session(session: Session | None) -> Iterator[Session]:
         return
     with transaction(environment().engine) as own:
         yield own
+
+
+@contextmanager
+def _connection(session: Session | None) -> Iterator[Connection]:
+    """The same session's connection to our tables, also where the session is bound to several databases."""
+    with _session(session) as s:
+        yield s.connection(bind_arguments={"mapper": MailSendRecord})
+
+
+def _id(value: object) -> int:
+    """A record's id. What is none is told before the database sees it: an error there ends the caller's transaction.
+
+    Raises: TypeError; RecordNotFound for a number that no id can be.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"a record id is an int, not {value!r}")
+    if not 1 <= value <= MAX_ID:
+        raise RecordNotFound(f"no mail record {value}")
+    return int(value)
 
 
 @overload
@@ -129,14 +148,19 @@ def retry(record_id: int, *, session: Session | None = None) -> None:
         RecordNotFound: No such record in this tenant.
         StateError: It is SENT, SENDING, cancelled, has nobody left to send to, or changed meanwhile.
     """
-    with _session(session) as s:
-        requeue.retry(s.connection(), MAIL_SEND_RECORD, envelope_recipients, record_id, channel=NAME)
+    record_id = _id(record_id)
+    with _connection(session) as connection:
+        requeue.retry(connection, MAIL_SEND_RECORD, envelope_recipients, record_id, channel=NAME)
 
 
 def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) -> int:
     """As `retry` for many; skips those it would refuse and answers how many were requeued."""
-    with _session(session) as s:
-        return requeue.retry_batch(s.connection(), MAIL_SEND_RECORD, envelope_recipients, record_ids, channel=NAME)
+    ids = []
+    for record_id in record_ids:
+        with suppress(RecordNotFound):
+            ids.append(_id(record_id))
+    with _connection(session) as connection:
+        return requeue.retry_batch(connection, MAIL_SEND_RECORD, envelope_recipients, ids, channel=NAME)
 
 
 def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
@@ -147,20 +171,27 @@ def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
     Raises:
         RecordNotFound: No such record in this tenant.
     """
-    with _session(session) as s:
-        return cancel_record(s.connection(), MAIL_SEND_RECORD, record_id, channel=NAME)
+    record_id = _id(record_id)
+    with _connection(session) as connection:
+        return cancel_record(connection, MAIL_SEND_RECORD, record_id, channel=NAME)
 
 
 def mark_bounced(record_id: int, *, code: str, recipients: Sequence[str] = (), session: Session | None = None) -> bool:
     """A bounce came back for a SENT mail: FAILED with `BOUNCED`; answers whether that took effect."""
-    with _session(session) as s:
-        return receipts.mark_bounced(s.connection(), record_id, code=code, recipients=recipients)
+    with suppress(RecordNotFound):
+        record_id = _id(record_id)
+        with _connection(session) as connection:
+            return receipts.mark_bounced(connection, record_id, code=code, recipients=recipients)
+    return False
 
 
 def mark_read_receipt(record_id: int, *, session: Session | None = None) -> bool:
     """A read receipt came back for a SENT mail (RFC 8098); answers whether that took effect."""
-    with _session(session) as s:
-        return receipts.mark_read_receipt(s.connection(), record_id)
+    with suppress(RecordNotFound):
+        record_id = _id(record_id)
+        with _connection(session) as connection:
+            return receipts.mark_read_receipt(connection, record_id)
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +221,7 @@ def status(record_id: int, *, session: Session | None = None) -> MailStatus:
     Raises:
         RecordNotFound: No such record in this tenant.
     """
+    record_id = _id(record_id)
     t = MAIL_SEND_RECORD
     names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
     statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
@@ -197,8 +229,8 @@ def status(record_id: int, *, session: Session | None = None) -> MailStatus:
     owner = owning_tenant()
     if owner is not None:
         statement = statement.where(t.c.tenant_id == owner)
-    with _session(session) as s:
-        row = s.execute(statement).one_or_none()
+    with _connection(session) as connection:
+        row = connection.execute(statement).one_or_none()
     if row is None:
         raise RecordNotFound(f"no mail record {record_id}")
     fields = dict(row._mapping)

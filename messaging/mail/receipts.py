@@ -77,5 +77,7 @@ def mark_read_receipt(connection: Connection, record_id: int) -> bool:
 
 
 def _now_iso(connection: Connection) -> str:
-    now: str = connection.execute(select(func.to_char(func.now(), 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'))).scalar_one()
+    """In UTC, whatever the time zone of the caller's session."""
+    at = func.timezone("UTC", func.now())
+    now: str = connection.execute(select(func.to_char(at, 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"'))).scalar_one()
     return now
