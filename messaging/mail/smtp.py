@@ -47,6 +47,8 @@ MAX_WHOLE_BODY_BYTES = 16_384
 QUIT_SECONDS = 0.2
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+#: Said to MAIL on a kept connection whose EHLO ("503 5.5.2 Send hello first") or AUTH the server has forgotten.
+_SESSION_LOST = frozenset({503, 530})
 #: Strongest first, as smtplib tries them.
 _MECHANISMS = ("CRAM-MD5", "PLAIN", "LOGIN")
 
@@ -192,6 +194,10 @@ class SmtpTransport:
 
 class _Utf8Unsupported(smtplib.SMTPNotSupportedError):
     """An address or a header needs SMTPUTF8 (RFC 6531) and the server does not offer it."""
+
+
+class _SessionOver(OSError):
+    """A kept connection refuses a transaction before the message was sent, maybe because it served enough of them."""
 
 
 class _StaleConnection(Exception):
@@ -340,8 +346,9 @@ class _Connection(smtplib.SMTP):
             raise OutOfStep("the server refused RSET")
         code, text = replies.next()
         if code // 100 != 2:
+            self._check_session(code, text, _SESSION_LOST)
             # With pipelining the replies to the rest of the envelope are still to come, and not worth waiting for.
-            self.is_in_step = not is_pipelined and code != 421
+            self.is_in_step = not is_pipelined and code // 100 == 5
             raise smtplib.SMTPSenderRefused(code, text, envelope.sender)
         return self._deliver_to(recipients, outgoing, replies)
 
@@ -358,6 +365,7 @@ class _Connection(smtplib.SMTP):
                 continue
             refused[recipient] = reply = reply_of(code, text)
             if code == 421:
+                self._check_session(code, text)
                 # Said of the connection: it ends here for all that were not refused before.
                 closing = refusal(reply, Stage.RCPT, recipient, others_taken=True)
                 break
@@ -373,7 +381,8 @@ class _Connection(smtplib.SMTP):
         self.stage = Stage.DATA
         code, text = replies.next_to_data()
         if code // 100 in (4, 5):
-            self.is_in_step = code != 421
+            self._check_session(code, text)
+            self.is_in_step = code // 100 == 5
             return refusal(reply_of(code, text), Stage.DATA)
         if code != 354:
             raise OutOfStep(f"{code} answers DATA")
@@ -396,7 +405,7 @@ class _Connection(smtplib.SMTP):
             return acceptance(reply_of(code, text))
         if code // 100 not in (4, 5):
             raise OutOfStep(f"{code} answers the final dot")
-        self.is_in_step = code != 421
+        self.is_in_step = code // 100 == 5
         return refusal(reply_of(code, text), Stage.DATA)
 
     def _send_body(self, body: bytes) -> Reply | None:
@@ -454,11 +463,21 @@ class _Connection(smtplib.SMTP):
 
     def was_stale(self, exc: OSError | UnicodeEncodeError) -> bool:
         """Whether this kept connection failed before the server took anything of the message."""
+        if isinstance(exc, _SessionOver):
+            return True
         if not self._is_reused or self._has_taken or self.is_past_dot:
             return False
-        if isinstance(exc, smtplib.SMTPSenderRefused):
-            return exc.smtp_code == 421
-        return not isinstance(exc, smtplib.SMTPNotSupportedError | UnicodeEncodeError)
+        kinds = smtplib.SMTPSenderRefused | smtplib.SMTPNotSupportedError | UnicodeEncodeError
+        return not isinstance(exc, kinds)
+
+    def _check_session(self, code: int, text: bytes, lost: frozenset[int] = frozenset()) -> None:
+        """Raise where a refusal of the whole transaction may be about this connection and not about the message.
+
+        "452 4.4.5 Maximum number of messages per session exceeded" at MAIL or DATA: a new connection has no such limit
+        behind it. Some servers go on saying so instead of closing, so such a connection is never kept either.
+        """
+        if self._is_reused and (code // 100 == 4 or code in lost):
+            raise _SessionOver(f"{code} {text.decode('utf-8', 'replace')}")
 
     # Between messages
 

@@ -1,6 +1,7 @@
 """The SMTP transport against servers that answer as told: send.md sections 7, 9.4 and 10, over real sockets."""
 
 import base64
+import contextlib
 import logging
 import os
 import socket
@@ -450,7 +451,7 @@ def test_a_refusal_of_the_data_is_for_all_that_were_taken(serve, transport, exte
     assert results["a@example.com"].text == f"DATA: {reply}"
     assert server.messages == []
     assert send(transport, server)["a@example.com"].status is ACCEPTED
-    assert server.connections == (2 if reply.startswith("421") else 1)
+    assert server.connections == (2 if reply.startswith("4") else 1)
 
 
 def test_a_server_that_refuses_before_the_end_of_the_body(serve, transport):
@@ -847,11 +848,49 @@ def test_a_connection_is_replaced_once_only(serve, transport):
     assert server.connections == 2
 
 
-def test_a_refusal_on_a_kept_connection_is_an_answer(serve, transport, extensions):
+@pytest.mark.parametrize(
+    ("event", "reply"),
+    [
+        ("MAIL", "452 4.4.5 Maximum number of messages per session exceeded."),
+        ("DATA", "452 4.4.5 Maximum number of messages per session exceeded."),
+        ("RCPT", "421 Maximum message count per session reached"),
+        ("MAIL", "503 5.5.2 Send hello first"),
+        ("MAIL", "530 5.7.0 Authentication required"),
+    ],
+)
+def test_a_kept_connection_that_served_enough_is_replaced_within_the_attempt(
+    serve, transport, extensions, event, reply
+):
+    server = serve(extensions=extensions)
+    send(transport, server)
+    server.on(event, reply, times=1)
+    assert send(transport, server)["a@example.com"].status is ACCEPTED
+    assert send(transport, server)["a@example.com"].status is ACCEPTED
+    assert [message.connection for message in server.messages] == [1, 2, 2]
+
+
+@pytest.mark.parametrize("event", ["MAIL", "DATA", "EOD"])
+def test_a_connection_that_refuses_a_transaction_for_now_is_not_kept(serve, transport, extensions, event):
+    server = serve(Rule(event, "452 4.4.5 enough", times=1), extensions=extensions)
+    with contextlib.suppress(DeliveryError):
+        assert send(transport, server)["a@example.com"].status is DEFERRED
+    assert send(transport, server)["a@example.com"].status is ACCEPTED
+    assert server.connections == 2
+
+
+def test_a_server_that_takes_nothing_now_is_asked_over_one_new_connection(serve, transport, extensions):
     server = serve(extensions=extensions)
     send(transport, server)
     server.on("MAIL", "451 4.3.0 not now")
     assert failure(transport, server).code == "SMTP_451_4.3.0"
+    assert server.connections == 2
+
+
+def test_a_refusal_on_a_kept_connection_is_an_answer(serve, transport, extensions):
+    server = serve(extensions=extensions)
+    send(transport, server)
+    server.on("MAIL", "550 5.7.1 blocked")
+    assert failure(transport, server).code == "SMTP_550_5.7.1"
     assert server.connections == 1
 
 
