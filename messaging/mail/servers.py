@@ -71,10 +71,19 @@ def smtp_server(config: Config) -> SmtpServer:
         ) from exc
     return SmtpServer(
         config_id=config["id"],
-        revision=config["updated_at"],
+        revision=_revision(config),
         host=config["host"],
         port=config["port"],
         security=security,
         username=config["username"] or None,
         password=password,
     )
+
+
+#: What a connection depends on.
+_CONNECTION_COLUMNS = ("protocol", "host", "port", "ssl_enabled", "starttls_enabled", "username", "password")
+
+
+def _revision(config: Config) -> object:
+    """The columns themselves, the password as ciphertext: who writes by plain SQL does not touch `updated_at`."""
+    return tuple(config[name] for name in ("updated_at", *_CONNECTION_COLUMNS))

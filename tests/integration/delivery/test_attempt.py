@@ -599,6 +599,13 @@ def test_a_config_change_is_used_by_the_next_attempt(desk: Desk) -> None:  # O61
     assert desk.records.row(record_id).error_code == "SMTP_CONNECT"
 
 
+def test_a_config_change_by_plain_sql_closes_the_kept_connection(desk: Desk) -> None:  # O61, whoever wrote it
+    assert desk.deliver(desk.records.one()) == {"sent": 1}
+    desk.run("UPDATE mail_send_server_config SET port = 1")
+    assert desk.deliver(desk.records.one()) == {"retry": 1}
+    assert len(desk.server.messages) == 1
+
+
 def test_a_worker_works_in_the_records_tenant(make_desk: Callable[..., Desk]) -> None:
     desk = make_desk(multi_tenancy=True)
     use_multi_tenancy(True)
