@@ -30,7 +30,8 @@ PREPARED_COLUMNS = (
     "prepared_at",
 )
 
-#: The record's column.
+#: The record's columns.
+MAX_FROM_NAME_CHARS = 100
 MAX_MESSAGE_ID_CHARS = 255
 MAX_REPLY_TO_CHARS = 255
 
@@ -49,7 +50,7 @@ def prepare_mail(
     return {
         "server_config_id": config["id"],
         "from_address": sender.address,
-        "from_name": clean_text(config["from_name"] or sender.display_name) or None,
+        "from_name": _from_name(config, sender),
         "envelope_sender": _envelope_sender(config) or sender.address,
         "reply_to": _reply_to(record, config),
         "read_receipt_requested": config["read_receipt_enabled"] if receipt is None else receipt,
@@ -71,6 +72,15 @@ def _sender(config: Config) -> Mailbox:
         return parse_mailbox(config[column] or "")
     except AddressError as exc:
         raise _unusable(config, column, exc) from exc
+
+
+def _from_name(config: Config, sender: Mailbox) -> str | None:
+    name = clean_text(config["from_name"] or sender.display_name)
+    if len(name) > MAX_FROM_NAME_CHARS:
+        # The configuration's own column is no longer, but the name within `from_address` may be.
+        column = "from_name" if config["from_name"] else "from_address"
+        raise _unusable(config, column, ValueError(f"has a name of over {MAX_FROM_NAME_CHARS} characters"))
+    return name or None
 
 
 def _envelope_sender(config: Config) -> str | None:

@@ -81,6 +81,13 @@ def test_an_invalid_address_of_the_server_is_not_resolvable(column: str, value: 
     assert column in str(error)
 
 
+def test_a_name_that_the_record_cannot_hold_is_not_resolvable() -> None:
+    assert prepared(from_address=f"{'n' * 100} <shop@example.com>")["from_name"] == "n" * 100
+    error = refused(from_address=f"{'n' * 101} <shop@example.com>")
+    assert error.marker is MarkerCode.CONFIG_NOT_RESOLVABLE
+    assert "from_address" in str(error)
+
+
 def test_a_server_without_any_sender_is_not_resolvable() -> None:
     assert refused(from_address=None, username="apikey").marker is MarkerCode.CONFIG_NOT_RESOLVABLE
 
