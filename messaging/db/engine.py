@@ -1,5 +1,8 @@
 """The SQLAlchemy engine of this package's own connections: time-outs set, isolation pinned to READ COMMITTED (I10)."""
 
+import os
+import weakref
+
 import sqlalchemy as sa
 from sqlalchemy import Engine
 
@@ -40,7 +43,7 @@ def create_engine(
             "default_transaction_isolation": r"read\ committed",
         }.items()
     )
-    return sa.create_engine(
+    engine = sa.create_engine(
         settings.database_url,
         pool_size=pool_size,
         max_overflow=5,
@@ -59,6 +62,21 @@ def create_engine(
             "tcp_user_timeout": 15_000,
         },
     )
+    _engines.add(engine)
+    return engine
+
+
+#: The engines of this process.
+_engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()
+
+
+def _leave_connections_to_the_parent() -> None:
+    """In a forked child: two processes that talk over one connection read each other's rows."""
+    for engine in list(_engines):
+        engine.dispose(close=False)
+
+
+os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
 
 
 def check_server(engine: Engine) -> None:

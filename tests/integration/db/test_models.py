@@ -1,5 +1,6 @@
 """The database as the models describe it, and as a server must be (I10)."""
 
+import os
 from collections.abc import Callable
 
 import pytest
@@ -132,3 +133,23 @@ def test_i10_a_server_that_may_forget_commits_is_refused(
         other.dispose()
         with engine.begin() as connection:
             connection.exec_driver_sql(f'ALTER DATABASE "{name}" RESET synchronous_commit')
+
+
+def test_a_forked_child_has_connections_of_its_own(engine: Engine) -> None:
+    def server_process() -> int:
+        with engine.connect() as connection:
+            return int(connection.execute(sa.select(sa.func.pg_backend_pid())).scalar_one())
+
+    here = server_process()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, str(server_process()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        assert int(answer.read()) != here
+    os.waitpid(child, 0)
+    assert server_process() == here
