@@ -93,6 +93,8 @@ class World:
         self.cancelled: set[int] = set()
         #: Records of which a failover lost a claim: what another worker does on the old one is not known to the rows.
         self.lost_claims: set[int] = set()
+        #: Records that were swept and have no recorded attempt result since (C4).
+        self.marked: set[int] = set()
         #: Records that may leave a final state, or go back, in this step.
         self.excepted: set[int] = set()
         self.last: dict[int, SimpleNamespace] = {}
@@ -147,7 +149,7 @@ class World:
         leased = self.records.lease(count, LEASE * UNIT)
         if fate == "published":
             for chunk in chunked(leased, size):
-                if len(chunk) > 1 and any(row.is_alone for row in chunk):
+                if len(chunk) > 1 and any(row.record_id in self.marked for row in chunk):
                     raise self._violated("C4: a swept record shares its message")
                 self.messages.append([(row.record_id, row.version) for row in chunk])
         elif fate == "refused":
@@ -283,6 +285,8 @@ class World:
                 f.record_id == flight.record_id and f is not flight for f in flights
             ):
                 raise self._violated(f"h: a lost outcome of {flight.record_id} moved it")
+        if not is_lost:
+            self.marked -= {record_id for record_id, _ in stand}
         if is_lost:
             self.faults += 1
             for flight in flights:
@@ -344,6 +348,7 @@ class World:
             raise self._violated(f"c2: {rows} swept with no fault")
         for row in rows:
             self.swept[row.id] += 1
+            self.marked.add(row.id)
 
     def requeued(self, before: dict[int, SimpleNamespace]) -> None:
         """An operator asked for another attempt: what that changes in what is allowed."""
