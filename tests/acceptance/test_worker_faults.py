@@ -120,6 +120,7 @@ def test_a_worker_held_up_past_stale_does_not_send_what_was_swept_meanwhile(star
     assert {tuple(a.outcome for a in attempts(setup, record_id)) for record_id in ids} == {("SWEPT", "SENT")}
     # It is well, and takes new work.
     setup.workers[1].kill("SIGTERM")
+    assert setup.workers[1].wait_exit(30) == 0
     accept(setup, 20, prefix="later")
     wait_for(setup, {"SENT": 24}, 60)
     assert_each_once(setup, 24)
