@@ -31,7 +31,9 @@ class ThinTask(Task):  # type: ignore[type-arg]
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return self.run(*args, **kwargs)
-        except poison.DEPENDENCY_DOWN as exc:
+        except Exception as exc:
+            if not poison.is_dependency_down(exc):
+                raise
             logger.warning(
                 "task ended, a dependency is down; the lease or the sweep brings back what it had",
                 extra={"task": self.name, "task_id": self.request.id, "error": type(exc).__name__},

@@ -14,13 +14,12 @@ from celery import Task, signals
 from celery.exceptions import WorkerLostError
 from celery.worker.consumer import Consumer
 from kombu.exceptions import ContentDisallowed, DecodeError, OperationalError
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import DataError, RedisError
 from sqlalchemy.exc import InterfaceError, SQLAlchemyError
 from sqlalchemy.exc import OperationalError as DatabaseOperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from messaging import metrics
+from messaging.db.trouble import is_away
 from messaging.delivery.dead_letter import store_poison
 from messaging.delivery.dispatch import PublishFailed
 from messaging.delivery.poison import PoisonMessage, PoisonType
@@ -29,16 +28,19 @@ from tasks.channels import CHANNELS
 
 logger = logging.getLogger(__name__)
 
-#: The database, Redis or the broker is away: the lease and the sweep bring back what the task had.
-DEPENDENCY_DOWN = (
-    DatabaseOperationalError,
-    InterfaceError,
-    PoolTimeoutError,
-    RedisConnectionError,
-    RedisTimeoutError,
-    OperationalError,
-    PublishFailed,
-)
+
+def is_dependency_down(exc: BaseException) -> bool:
+    """Whether the database, Redis or the broker is away: the lease and the sweep bring back what the task had.
+
+    Redis is also away when it answers and takes nothing: as a replica after a failover, or with its memory full.
+    """
+    match exc:
+        case SQLAlchemyError():
+            return isinstance(exc, DatabaseOperationalError | InterfaceError) or is_away(exc)
+        case RedisError():
+            return not isinstance(exc, DataError)
+        case _:
+            return isinstance(exc, OperationalError | PublishFailed)
 
 
 class WrongArguments(TypeError):
@@ -153,7 +155,7 @@ def on_task_failure(
     sender: Task[Any, Any], task_id: str, exception: BaseException, args: Any, kwargs: Any, **_: Any
 ) -> None:
     """Signal: a task raised. Its arguments do not fit, or there is a bug.."""
-    if isinstance(exception, DEPENDENCY_DOWN):
+    if is_dependency_down(exception):
         return
     if isinstance(exception, WorkerLostError):
         kind = PoisonType.WORKER_LOST
