@@ -6,6 +6,7 @@ and Flower are Celery's programs: their commands replace this process by `celery
 
 import json
 import os
+import re
 import secrets
 import sys
 import warnings
@@ -120,11 +121,9 @@ def _dependency_trouble(exc: Exception) -> str | None:
 
 
 def _shown_url() -> str:
-    from sqlalchemy.engine import make_url
-
     from messaging.settings import load_settings
 
-    return make_url(load_settings().database_url).render_as_string(hide_password=True)
+    return load_settings(dispatch={"nudge": ""}).shown_database_url
 
 
 def _first_line(exc: Exception) -> str:
@@ -393,6 +392,8 @@ def worker(
     """Run a worker in this terminal: threads that deliver (queue mail_send) or run ticks (queue control)."""
     from messaging.settings import load_settings
 
+    if name and not re.fullmatch(r"[A-Za-z0-9_.+-]{1,100}", name):
+        raise ConfigurationError(f"--name is {name!r}; allowed: up to 100 letters, digits and _ . + -")
     known = load_settings().queues.model_dump().values()
     chosen = [queue.strip() for queue in queues.split(",") if queue.strip()] or sorted(known)
     for queue in chosen:

@@ -14,7 +14,6 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from sqlalchemy import Connection, Engine, func, literal_column, select
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -126,15 +125,11 @@ def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
         yield Finding(
             "database",
             Level.FAIL,
-            f"{_shown(settings.database_url)}: {lines[0] if lines else type(exc).__name__}",
+            f"{settings.shown_database_url}: {lines[0] if lines else type(exc).__name__}",
             "start PostgreSQL, or correct MESSAGING_DATABASE_URL",
         )
     finally:
         engine.dispose()
-
-
-def _shown(url: str) -> str:
-    return make_url(url).render_as_string(hide_password=True)
 
 
 def _look_at_database(settings: Settings, engine: Engine, old_transaction_seconds: float) -> Findings:
@@ -143,7 +138,7 @@ def _look_at_database(settings: Settings, engine: Engine, old_transaction_second
     except ConfigurationError as exc:
         yield Finding("server settings", Level.FAIL, str(exc), "correct postgresql.conf, or use another server")
     else:
-        yield Finding("database", Level.OK, _shown(settings.database_url))
+        yield Finding("database", Level.OK, settings.shown_database_url)
         yield Finding("server settings", Level.OK, "version and synchronous_commit are as needed")
     try:
         schema.require_head(engine)

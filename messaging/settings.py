@@ -4,6 +4,7 @@ Handed in as arguments, never looked up in the depths. Contradictions are refuse
 the setting, what was given and what is allowed; the inequalities are those of the protocol, section 4.
 """
 
+import re
 import socket
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -26,7 +27,14 @@ def _split_list(value: Any) -> Any:
 
 
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+#: Ten years. What is added to a time must stay within the calendars of Python and PostgreSQL.
+MAX_SECONDS = 315_360_000
+#: Rows, and counts of attempts: well within an integer column.
+MAX_COUNT = 1_000_000
+Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+#: Goes into command lines and comma lists.
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 
 
 class _Area(BaseModel):
@@ -43,15 +51,15 @@ class DispatchSettings(_Area):
     #: Seconds until a record that was handed out and not claimed is due again.
     lease_seconds: Seconds = 120
     #: Rows one promote statement takes from each end of what is overdue.
-    promote_limit: int = Field(default=1000, ge=1)
+    promote_limit: Count = 1000
     #: Seconds of work a tick keeps in a channel's queue; what lies there delays every newcomer.
     queue_seconds: Seconds = 2
     #: At most so many records in a channel's queue.
-    queue_target: int = Field(default=1000, ge=1)
+    queue_target: Count = 1000
     #: Seconds after which a tick that no worker has begun is dropped.
     tick_expires_seconds: Seconds = 15
     #: Rows one lease statement takes.
-    batch_limit: int = Field(default=500, ge=1)
+    batch_limit: Count = 500
     #: Records in one task.
     chunk_max: int = Field(default=50, ge=1, le=50)
     #: `module:function` called after an accepting commit; empty switches the nudge off.
@@ -78,7 +86,7 @@ class SweeperSettings(_Area):
     #: Seconds between two sweeps.
     interval_seconds: Seconds = 60
     #: Rows one sweep statement takes; repeated until it is not full.
-    batch_limit: int = Field(default=200, ge=1)
+    batch_limit: Count = 200
     #: Seconds a swept record waits at first, doubling with its retry count: a late outcome may still come.
     cooldown_seconds: Seconds = 30
 
@@ -87,7 +95,7 @@ class RetrySettings(_Area):
     """Back-off between attempts."""
 
     #: Retries, not counting the first attempt.
-    max_retries: int = Field(default=5, ge=0)
+    max_retries: int = Field(default=5, ge=0, le=MAX_COUNT)
     #: Seconds before the first retry.
     base_seconds: Seconds = 30
     #: Seconds no nominal delay exceeds (jitter comes on top).
@@ -130,8 +138,12 @@ class MailTransportSettings(_Area):
 
 
 def _is_domain(name: str) -> bool:
-    return all(
-        label.isascii() and label.replace("-", "a").isalnum() and not label.startswith("-") and not label.endswith("-")
+    return len(name) <= 255 and all(
+        len(label) <= 63
+        and label.isascii()
+        and label.replace("-", "a").isalnum()
+        and not label.startswith("-")
+        and not label.endswith("-")
         for label in name.split(".")
     )
 
@@ -163,7 +175,7 @@ class MailSettings(_Area):
     @classmethod
     def _ehlo_name_fits_a_command(cls, value: str) -> str:
         is_literal = value.startswith("[") and value.endswith("]")
-        if is_literal:
+        if is_literal and "%" not in value:  # what follows a zone's sign may be anything
             ip_address(value[1:-1].removeprefix("IPv6:"))
         elif value and not _is_domain(value):
             raise ValueError(f"is {value!r}; allowed: a domain name or an address literal such as [192.0.2.1]")
@@ -179,9 +191,18 @@ class QueueSettings(_Area):
     """Names of the worker queues."""
 
     #: Deliveries of mail.
-    mail_send: str = Field(default="mail_send", min_length=1)
+    mail_send: QueueName = "mail_send"
     #: Ticks, sweeps and heartbeats.
-    control: str = Field(default="control", min_length=1)
+    control: QueueName = "control"
+
+    @model_validator(mode="after")
+    def _each_has_its_own(self) -> Self:
+        if self.mail_send == self.control:
+            raise ValueError(
+                f"QUEUES__MAIL_SEND and QUEUES__CONTROL are both {self.control!r}; allowed: a name for each,"
+                " or ticks wait behind deliveries"
+            )
+        return self
 
 
 class CelerySettings(_Area):
@@ -279,27 +300,30 @@ class Settings(BaseSettings):
     @classmethod
     def _database_is_postgresql(cls, value: str) -> str:
         scheme, separator, rest = value.partition("://")
-        if not separator or scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
+        if not separator:
+            raise ValueError("is no address; allowed: postgresql+psycopg://user:password@host:port/database")
+        if scheme not in ("postgresql", "postgres", "postgresql+psycopg"):
             raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: postgresql+psycopg://")
         url = f"postgresql+psycopg://{rest}"
         try:
-            make_url(url)
+            options = make_url(url).query
         except (ArgumentError, ValueError):
             # Their own words repeat the address, password and all.
             raise ValueError("is no address; allowed: postgresql+psycopg://user:password@host:port/database") from None
+        for name in options:
+            if not _is_libpq_option(name):
+                raise ValueError(f"has the option {name[:50]!r}; allowed: those of libpq, such as sslmode=require")
         return url
 
     @field_validator("redis_url")
     @classmethod
     def _redis_is_redis(cls, value: str) -> str:
-        scheme = value.partition("://")[0]
-        if scheme not in ("redis", "rediss", "unix"):
-            raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: redis://, rediss://, unix://")
-        try:
-            _ = urlsplit(value).port
-        except ValueError:
-            raise ValueError("is no address; allowed: redis://:password@host:port/number") from None
-        return value
+        return _redis_address(value, ("redis", "rediss", "unix"))
+
+    @field_validator("broker_url")
+    @classmethod
+    def _broker_is_redis(cls, value: str) -> str:
+        return value and _redis_address(value, _BROKER_SCHEMES)
 
     @field_validator("secrets_keys")
     @classmethod
@@ -315,6 +339,12 @@ class Settings(BaseSettings):
                     " allowed: 32 bytes in URL-safe base64, as Fernet.generate_key() makes"
                 ) from exc
         return value
+
+    @model_validator(mode="after")
+    def _broker_is_named(self) -> Self:
+        if not self.broker_url and self.redis_url.startswith("unix:"):
+            raise ValueError("BROKER_URL is not set; beside a REDIS_URL of unix:// allowed: redis+socket:///path")
+        return self
 
     @model_validator(mode="after")
     def _safe_in_production(self) -> Self:
@@ -333,6 +363,41 @@ class Settings(BaseSettings):
     def resolved_broker_url(self) -> str:
         """Celery's broker."""
         return self.broker_url or self.redis_url
+
+    @property
+    def shown_database_url(self) -> str:
+        """The database's address without its passwords, for people."""
+        url = make_url(self.database_url).difference_update_query(["password", "sslpassword"])
+        return url.render_as_string(hide_password=True)
+
+
+#: Celery's names for what `REDIS_URL` calls redis, rediss and unix.
+_BROKER_SCHEMES = ("redis", "rediss", "redis+socket")
+
+
+def _redis_address(value: str, schemes: tuple[str, ...]) -> str:
+    scheme, separator, _ = value.partition("://")
+    if separator and scheme not in schemes:
+        raise ValueError(f"has the scheme {scheme[:20]!r}; allowed: {', '.join(f'{name}://' for name in schemes)}")
+    try:
+        _ = urlsplit(value).port
+    except ValueError:
+        separator = ""
+    if not separator:
+        raise ValueError("is no address; allowed: redis://:password@host:port/number")
+    return value
+
+
+def _is_libpq_option(name: str) -> bool:
+    # Most addresses have no options, and few programs that read settings ask the database.
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import make_conninfo
+
+    try:
+        make_conninfo(**{name: "0"})
+    except ProgrammingError:
+        return False
+    return True
 
 
 #: Seconds between two tries of an outcome commit.
@@ -416,6 +481,11 @@ def load_settings(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as exc:
         raise ConfigurationError("\n".join(_describe(error) for error in exc.errors(include_input=True))) from None
+    except SettingsError as exc:
+        # A whole area in one variable; the words name it and repeat no value.
+        found = re.search(r'field "(\w+)"', str(exc))
+        name = f"MESSAGING_{found[1].upper()}" if found else "MESSAGING_*"
+        raise ConfigurationError(f"{name} is no JSON object; allowed: one variable a field, {name}__...") from None
 
 
 #: Settings whose value no error may repeat.

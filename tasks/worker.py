@@ -17,7 +17,6 @@ import redis
 from kombu import Connection as BrokerConnection
 from kombu.exceptions import OperationalError as BrokerError
 from sqlalchemy import Engine
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from messaging import metrics, tenancy
@@ -264,7 +263,7 @@ def require_dependencies(made: WorkerProcess) -> None:
     except ConfigurationError as exc:
         refuse(str(exc))
     except SQLAlchemyError as exc:
-        url = make_url(settings.database_url).render_as_string(hide_password=True)
+        url = settings.shown_database_url
         reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()[0]
         refuse(f"the database does not answer ({reason}); start PostgreSQL or correct MESSAGING_DATABASE_URL, {url}")
     try:

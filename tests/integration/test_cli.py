@@ -387,9 +387,11 @@ def test_a_database_that_is_away_is_one_line(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("MESSAGING_DATABASE_URL", f"postgresql://ada:s3cret@127.0.0.1:{free_port()}/x")
-    line = refused(*arguments)
-    assert "MESSAGING_DATABASE_URL" in line
-    assert "s3cret" not in line
+    for nudge in ("tasks.dispatch:nudge", "no function"):
+        monkeypatch.setenv("MESSAGING_DISPATCH__NUDGE", nudge)
+        line = refused(*arguments)
+        assert "MESSAGING_D" in line
+        assert "s3cret" not in line
 
 
 def test_a_password_the_database_refuses_is_one_line(
@@ -450,6 +452,7 @@ def test_settings_that_cannot_be_used_are_one_line(
         (["list", "--fly"], ("--fly",)),
         (["worker", "--queues", "mail_send,fly"], ("--queues", "'fly'", "control")),
         (["worker", "--concurrency", "0"], ("--concurrency", "0")),
+        (["worker", "--name", "a@b %x"], ("--name", "'a@b %x'")),
         (["worker", "--log-level", "loud"], ("--log-level", "'loud'", "INFO")),
         (["flower", "--port", "70000"], ("--port", "70000")),
         (["demo", "--state", "/dev/null/x"], ("--state", "/dev/null/x")),

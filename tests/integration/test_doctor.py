@@ -104,12 +104,6 @@ def test_everything_that_refuses_a_connection_is_found_within_seconds(make_setti
     assert "s3cret" not in repr(findings)
 
 
-def test_a_broker_address_that_is_none_is_found(make_settings: MakeSettings) -> None:
-    findings = {f.check: f for f in examine(make_settings(broker_url="redis://localhost:port/0"))}
-    assert findings["broker"].level is Level.FAIL
-    assert "MESSAGING_BROKER_URL" in findings["broker"].advice
-
-
 def test_servers_that_accept_and_never_answer_are_found_within_seconds(make_settings: MakeSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

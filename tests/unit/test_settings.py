@@ -122,7 +122,21 @@ def test_i1_is_the_sum_and_nothing_else(stale: float, budget: float, window: flo
         ({"env": "staging"}, "ENV"),
         ({"env": "production", "mail": {"debug": True}}, "MAIL__DEBUG"),
         ({"database_url": "mysql://root:hidden@db"}, "DATABASE_URL"),
+        ({"database_url": "postgresql://ada@db/x?passwort=hidden"}, "DATABASE_URL has the option 'passwort'"),
         ({"redis_url": "http://hidden"}, "REDIS_URL"),
+        ({"broker_url": "amqp://guest:hidden@mq//"}, "BROKER_URL has the scheme 'amqp'"),
+        ({"broker_url": "redis://:hidden@mq:port/0"}, "BROKER_URL is no address"),
+        ({"broker_url": "hidden"}, "BROKER_URL is no address"),
+        ({"database_url": "hidden"}, "DATABASE_URL is no address"),
+        ({"redis_url": "unix:///run/redis.sock"}, "BROKER_URL is not set"),
+        ({"queues": {"mail_send": "a,b"}}, "QUEUES__MAIL_SEND"),
+        ({"queues": {"control": " "}}, "QUEUES__CONTROL"),
+        ({"queues": {"mail_send": "control"}}, "QUEUES__MAIL_SEND and QUEUES__CONTROL"),
+        ({"dispatch": {"lease_seconds": 1e300}}, "DISPATCH__LEASE_SECONDS"),
+        ({"retry": {"max_retries": 10**20}}, "RETRY__MAX_RETRIES"),
+        ({"sweeper": {"batch_limit": 10**20}}, "SWEEPER__BATCH_LIMIT"),
+        ({"mail": {"ehlo_name": "[IPv6:fe80::1%x\r\nMAIL FROM:<a@b>]"}}, "MAIL__EHLO_NAME"),
+        ({"mail": {"ehlo_name": "a" * 64}}, "MAIL__EHLO_NAME"),
         ({"secrets_keys": ()}, "SECRETS_KEYS"),
         ({"secrets_keys": ("hidden",)}, "SECRETS_KEYS"),
     ],
@@ -151,6 +165,20 @@ def test_nonsense_is_refused_by_name_and_secrets_are_not_repeated(given_: dict[s
 def test_ehlo_says_the_hosts_name_where_servers_take_it(host_name: str, said: str) -> None:
     assert default_ehlo_name(host_name) == said
     assert make(mail={"ehlo_name": said}).mail.resolved_ehlo_name == said
+
+
+@pytest.mark.parametrize("value", ["hidden", '{"debug": 1'])
+@pytest.mark.parametrize("name", ["MAIL", "MAIL__TRANSPORT"])
+def test_a_variable_that_names_a_whole_area_is_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(f"MESSAGING_{name}", value)
+    with pytest.raises(ConfigurationError, match="MESSAGING_MAIL is no JSON object") as refused:
+        make()
+    assert "hidden" not in str(refused.value)
+
+
+def test_an_address_is_shown_without_its_passwords() -> None:
+    settings = make(database_url="postgresql://ada:hidden@db/x?password=hidden&sslpassword=hidden&sslmode=require")
+    assert settings.shown_database_url == "postgresql+psycopg://ada:***@db/x?sslmode=require"
 
 
 def test_what_is_required_is_named_by_its_variable() -> None:  # O59
