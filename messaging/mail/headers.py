@@ -97,5 +97,8 @@ def _check_value(name: str, folded: str, value: object) -> None:
         raise HeaderError(name, "has a value that is not valid Unicode") from exc
     if octets > MAX_VALUE_OCTETS:
         raise HeaderError(name, f"has a value of {octets} octets; at most {MAX_VALUE_OCTETS} are allowed")
+    if value.isascii() and octets == MAX_VALUE_OCTETS and " " not in value:
+        # Any other value has a space to break it at, or fits below its name with the space before it.
+        raise HeaderError(name, f"has a value of {octets} octets without a space; at most {octets - 1} fit in a line")
     if folded in MESSAGE_ID_NAMES and not value.isascii():
         raise HeaderError(name, "has a value that is not ASCII")
