@@ -16,6 +16,8 @@ from typing import NoReturn
 import redis
 from kombu import Connection as BrokerConnection
 from kombu.exceptions import OperationalError as BrokerError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -59,7 +61,11 @@ class WorkerProcess:
         #: Poison is archived over a connection of its own, whatever state the others are in.
         self.archive_engine = create_engine(settings, pool_size=1, application_name="messaging poison")
         self.redis = redis.Redis.from_url(
-            settings.redis_url, socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
+            settings.redis_url,
+            socket_timeout=REDIS_TIMEOUT_SECONDS,
+            socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
+            # Once more, as a connection may have outlived the server; not three times with waits between.
+            retry=Retry(NoBackoff(), 1),
         )
         self.stopping = threading.Event()
         self._has_ended = threading.Event()
