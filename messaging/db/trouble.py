@@ -36,3 +36,8 @@ def is_away(exc: SQLAlchemyError) -> bool:
         # The server said nothing: no connection, or the driver refused a value before it asked.
         return isinstance(exc, OperationalError | InterfaceError)
     return state[:2] in _AWAY_CLASSES or state == _READ_ONLY
+
+
+def is_unfit(exc: SQLAlchemyError) -> bool:
+    """Whether the schema or the rights are not as the code needs: true of every value, until an operator sees to it."""
+    return (sqlstate(exc) or "").startswith("42")

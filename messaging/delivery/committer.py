@@ -1,8 +1,8 @@
 """The one thread of a worker process that writes outcomes and releases, in groups, and never gives one up.
 
-It commits at once when it is free and gathers while a commit runs. When the database is away it tries again each
-second until the row answers; when a group fails for any other reason each outcome is written by itself, and one that
-the database will not take is written with code and category only (C11).
+It commits at once when it is free and gathers while a commit runs. When the database is away, or its schema or rights
+are not as needed, it tries again each second until the row answers; when a group fails for any other reason each
+outcome is written by itself, and one that the database will not take with code and category only (C11).
 """
 
 import logging
@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import metrics
 from messaging.category import MarkerCode
 from messaging.clock import Ticker
-from messaging.db.trouble import is_away, is_passing, sqlstate
+from messaging.db.trouble import is_away, is_passing, is_unfit, sqlstate
 from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.outcome import Outcome, OutcomeWriter
@@ -231,16 +231,17 @@ class Committer:
             except SQLAlchemyError as exc:
                 if is_passing(exc):
                     continue
-                if not is_away(exc):
+                if not (is_away(exc) or is_unfit(exc)):
                     logger.error("outcomes were refused by the database", extra={"sqlstate": sqlstate(exc)})
                     return None
+                state = sqlstate(exc)
             except Exception as exc:  # noqa: BLE001 - must not end the thread that writes all other groups
                 logger.critical("outcomes could not be written", extra={"error": type(exc).__qualname__})
                 return None
             was_away = True
             waits += 1
             if waits == 1 or waits % 60 == 0:
-                logger.warning("database away, outcomes wait", extra={"seconds": waits})
+                logger.warning("database away, outcomes wait", extra={"seconds": waits, "sqlstate": state})
             time.sleep(COMMIT_RETRY_SECONDS)
 
     def _write(self, connection: Connection, items: Sequence[_Item], *, is_repeat: bool) -> dict[tuple[int, int], str]:

@@ -481,6 +481,23 @@ def test_c11_a_value_the_driver_refuses_is_not_taken_for_a_database_that_is_away
     assert records.row(bad).status == SENDING  # swept and counted
 
 
+def test_c11_an_outcome_waits_for_a_schema_that_fits_again(records: Records, committer: Committer) -> None:
+    # A table that is renamed, a right that is revoked: what was sent meanwhile is neither forgotten nor sent again.
+    record_id = records.one()
+    [claim] = records.claim_now(record_id)
+    tally = Tally()
+    records.run(text("ALTER TABLE send_attempt RENAME TO elsewhere"))
+    try:
+        committer.submit(records.judge(claim, {A: ACCEPTED}), tally)
+        assert not committer.close(0.3)
+        assert records.row(record_id).status == SENDING
+    finally:
+        records.run(text("ALTER TABLE elsewhere RENAME TO send_attempt"))
+    assert committer.close(5)
+    assert tally.wait() == {"sent": 1}
+    assert records.row(record_id).status == SENT
+
+
 def test_c11_outcomes_are_locked_in_id_order(records: Records, engine: Engine) -> None:
     # Two groups that share records in opposite orders: neither a deadlock nor a loss.
     ids = records.accept(count=20)
