@@ -6,6 +6,9 @@ from tasks import worker
 from tasks.app import app
 from tasks.poison import WrongArguments
 
+#: Pairs of one task, and the largest id and version: a bigint.
+MAX_PAIRS, MAX_NUMBER = 50, 2**63 - 1
+
 #: What may become of a record; Flower shows every count, 0 too.
 RESULTS = ("sent", "retry", "failed", "dead_letter", "released", "not_mine")
 
@@ -19,7 +22,11 @@ def deliver_mail(pairs: list[list[int]]) -> dict[str, int]:
 def _checked(pairs: Any) -> list[list[int]]:
     """Raises: WrongArguments for what no tick publishes."""
     match pairs:
-        case [_, *_] if all(isinstance(p, list) and len(p) == 2 and all(type(n) is int for n in p) for p in pairs):
+        case [_, *_] if len(pairs) <= MAX_PAIRS and all(map(_is_pair, pairs)):
             return list(pairs)
         case _:
-            raise WrongArguments("pairs of record id and version are needed, both integers")
+            raise WrongArguments(f"1 to {MAX_PAIRS} pairs of record id and version are needed, both integers")
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and 0 <= n <= MAX_NUMBER for n in pair)
