@@ -38,7 +38,10 @@ class MessageRejected(MessagingError, ValueError):
         super().__init__(channel, field, value, reason, index)
 
     def __str__(self) -> str:
-        shown = repr(self.value)
+        try:
+            shown = repr(self.value)
+        except Exception:  # noqa: BLE001 - the value is anybody's; a number of 5,000 digits raises too
+            shown = f"<{type(self.value).__name__}>"
         if len(shown) > MAX_SHOWN_CHARS:
             shown = shown[:MAX_SHOWN_CHARS] + "…"
         where = "" if self.index is None else f" item {self.index}:"

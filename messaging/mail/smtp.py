@@ -447,8 +447,8 @@ class _Connection(smtplib.SMTP):
         size = self.esmtp_features.get("size")
         if size is not None:
             allowed = size.split(" ", 1)[0]
-            # 0 or nothing: the server names no limit.
-            if allowed.isdecimal() and 0 < int(allowed) < outgoing.size:
+            # 0 or nothing: the server names no limit; a limit has up to 20 digits (RFC 1870, section 4).
+            if len(allowed) <= 20 and allowed.isdecimal() and 0 < int(allowed) < outgoing.size:
                 words = f"the message has {outgoing.size} octets, the server takes at most {allowed}"
                 raise fault(FaultCode.SMTP_SIZE, Stage.MAIL, words)
             parameters = f" SIZE={outgoing.size}"

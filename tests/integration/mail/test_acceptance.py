@@ -254,6 +254,12 @@ def test_a_rejection_shows_the_entry_and_the_index_and_no_body(session: Session,
     assert "secret" not in str(caught.value)
 
 
+def test_a_value_that_cannot_be_shown_is_rejected_all_the_same(session: Session, accept: Accept) -> None:
+    with rejected(session, "server_config_id") as caught:
+        accept(session, mail(server_config_id=10**5000))  # Python shows no number of so many digits
+    assert "<int>" in str(caught.value)
+
+
 @pytest.mark.parametrize("batch", [None, [], [mail()] * 501, "mails", 5, {"to": "x"}])
 def test_a_batch_has_1_to_500_requests(session: Session, settings: Settings, batch: Any) -> None:  # A13
     with rejected(session, "requests"):

@@ -539,7 +539,7 @@ def test_a_message_over_the_announced_size_is_not_sent(serve, transport):  # RFC
     assert server.connections == 1
 
 
-@pytest.mark.parametrize("announced", ["SIZE", "SIZE 0", "SIZE many"])
+@pytest.mark.parametrize("announced", ["SIZE", "SIZE 0", "SIZE many", f"SIZE {'9' * 5000}"])
 def test_a_size_without_a_limit_limits_nothing(serve, transport, announced):
     server = serve(extensions=(announced,))
     send(transport, server)
