@@ -28,6 +28,17 @@ class Context:
     #: Whether the code acts for the system and no user's permission is asked.
     skip_permission: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what no column holds here, where it is named, and not in the middle of a caller's transaction."""
+        for name in ("tenant_id", "user_id"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or not -(2**63) <= value < 2**63):
+                raise TypeError(f"{name} of a context is an integer of 64 bits, not {value!r}")
+        for name in ("user_name", "trace_id"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{name} of a context is text, not {value!r}")
+
 
 _context: ContextVar[Context] = ContextVar("messaging_context", default=Context())  # noqa: B039 - frozen
 

@@ -165,6 +165,20 @@ def test_the_tenant_of_a_row_never_changes(session: Session) -> None:
     session.rollback()
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"tenant_id": value} for value in ("7", "x", True, 2**63, 1.0)),
+        *({"user_id": value} for value in ("u-1", False, 2**70)),
+        {"user_name": 5},
+        {"trace_id": b"x"},
+    ],
+)
+def test_a_context_that_no_column_holds_is_refused_at_once(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=next(iter(given))):
+        tenancy.Context(**given)
+
+
 def test_a_read_or_write_with_no_tenant_set_raises(session: Session) -> None:
     with pytest.raises(TenantContextMissing):  # O7
         session.scalars(select(MailSendServerConfig)).all()
