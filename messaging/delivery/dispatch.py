@@ -61,7 +61,9 @@ class Tick:
         Raises: PublishFailed; the driver's error when database or Redis is away.
         """
         settings = self.settings
-        if not settings.enabled or not self.hints.begin(created_at):
+        if not settings.enabled:
+            return TickCounts()
+        if not self.hints.begin(created_at, recent_seconds=2 * settings.interval_seconds):
             return TickCounts()
         started = self.ticker()
         promoted = promote(self.engine, self.table, settings.promote_limit, self.ticker)

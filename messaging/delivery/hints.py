@@ -29,6 +29,9 @@ WORKER_TTL_SECONDS = 90.0
 #: Worker threads assumed while none has been heard of (after a flush).
 ASSUMED_THREADS = 8
 
+#: Seconds for which a tick that has begun answers for those that were asked for before it: two intervals of beat.
+RECENT_SECONDS = 1.0
+
 #: How Redis' refusals begin that are about what lies under a key: no hint of ours, and nobody would repair it.
 _UNUSABLE = ("WRONGTYPE", "hash value is not an integer", "increment or decrement would overflow")
 
@@ -67,15 +70,16 @@ class DispatchHints:
         self._queue_length = queue_length
         self._wall = wall
 
-    def begin(self, created_at: float) -> bool:
+    def begin(self, created_at: float, *, recent_seconds: float = RECENT_SECONDS) -> bool:
         """Note that a tick begins; False when one has begun after `created_at` (C15), and this one is to end.
 
-        A beginning that is still to come was noted by a clock that has been set back since: it must not stop dispatch
-        until the time it names.
+        Only a beginning of the last `recent_seconds` counts. `created_at` is by another host's clock: were this one
+        ahead, each tick would seem to begin after those that follow, and dispatch would wait for what it is ahead. The
+        same goes for a beginning that is still to come, noted before a clock was set back.
         """
         begun = _seconds(self._asked(lambda: self._client.hget(self._key, "begun")))
         now = self._wall()
-        if begun is not None and created_at < begun <= now + CLOCK_SKEW_SECONDS:
+        if begun is not None and begun > created_at and -CLOCK_SKEW_SECONDS <= now - begun <= recent_seconds:
             return False
         self._client.hset(self._key, "begun", repr(now))
         return True

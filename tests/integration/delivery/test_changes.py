@@ -691,6 +691,18 @@ def test_c15_a_tick_that_finds_one_begun_after_its_own_creation_ends(redis_clien
     assert hints.begin(created_at=1.0)  # a hint: losing it is harmless
 
 
+def test_c15_a_worker_whose_clock_is_ahead_still_runs_ticks(redis_client: redis.Redis) -> None:
+    now = 1000.0
+    hints = DispatchHints(redis_client, "mail", chunk_max=50, queue_length=lambda: 0, wall=lambda: now + 10)
+    ran = []
+    for _ in range(12):  # beat's ticks, by beat's clock
+        ran.append(hints.begin(created_at=now))
+        now += 0.5
+    assert sum(ran) >= 4
+    assert all(any(ran[n : n + 3]) for n in range(10))  # one in a second and a half at least
+    assert [hints.begin(created_at=now - age) for age in (5, 4, 3)][1:] == [False, False]  # what piled up ends at once
+
+
 # C17
 
 
