@@ -1,13 +1,13 @@
 """Drain: due records to SENT by two worker processes over one server, against bare `smtplib` and two ways to queue.
 
 Measured: all mails are accepted in one transaction; the clock starts before its commit and stops when no record is open
-or being sent. Workers (two processes of threads), a control worker and beat run as an operator starts them, with task
+or being sent. Workers (two processes of 4 threads), a control worker and beat run as an operator starts them, with task
 events on; nobody else runs meanwhile (whoever is not measured is stopped by SIGSTOP). Opponents: bare `smtplib` (ready
 bytes, kept connections, 8 threads, no queue: the raw limit), django-post-office (2 processes of 8 threads, tuned), a
 plain Celery task (2 processes of 8 threads, a connection a mail). Theirs is timed from a full queue, start-up left out.
 
 What would make it lie: starting the clock after the first tick; counting what the sink took without asking what the
-records say (both are waited for); another number of threads for the opponents; a far end that is the bottleneck for
+records say (both are waited for); fewer threads for the opponents; a far end that is the bottleneck for
 everybody (bare `smtplib` says how much it takes); worker start-up in the opponents' time.
 """
 
@@ -26,7 +26,7 @@ from benchmarks.harness.far_end import SmtpSink, TimingServer
 from benchmarks.harness.figure import Figure, at_least, compare, exactly, interleave, medians
 from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
 from benchmarks.harness.process import ROOT, Child, Group
-from benchmarks.harness.stand import PROCESSES, THREADS, Stand, System, celery
+from benchmarks.harness.stand import OPPONENT_THREADS, PROCESSES, Stand, System, celery
 
 MAILS = 8000
 #: The plain task is slow: fewer mails say as much.
@@ -90,7 +90,7 @@ class Ours:
         return mails / seconds
 
 
-def bare_smtplib(stand: Stand, mails: int, *, port: int | None = None, threads: int = THREADS) -> float:
+def bare_smtplib(stand: Stand, mails: int, *, port: int | None = None, threads: int = OPPONENT_THREADS) -> float:
     """Mails a second from one process, to the sink or to another server."""
     before = stand.sink.count()
     seconds = opponent("bare_smtplib", str(port or stand.sink.port), str(mails), str(threads))
@@ -117,7 +117,7 @@ class PostOffice:
         self._environment = {
             "BENCH_DATABASE_URL": stand.postgres.url("post_office"),
             "BENCH_SMTP_PORT": str(stand.sink.port),
-            "BENCH_THREADS": str(THREADS),
+            "BENCH_THREADS": str(OPPONENT_THREADS),
         }
 
     def __call__(self, mails: int) -> float:
@@ -136,7 +136,9 @@ def plain_celery(stand: Stand) -> Iterator[Callable[[int], float]]:
     command = [*celery("benchmarks.opponents.celery_plain"), "worker", "-Q", "plain_mail", "-P", "threads"]
     workers = Group(
         [
-            Child(f"plain{n}", [*command, "-c", str(THREADS), "-n", f"plain{n}@%h"], stand.root / f"plain{n}.log")
+            Child(
+                f"plain{n}", [*command, "-c", str(OPPONENT_THREADS), "-n", f"plain{n}@%h"], stand.root / f"plain{n}.log"
+            )
             for n in range(PROCESSES)
         ]
     )
