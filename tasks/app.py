@@ -61,6 +61,8 @@ def on_beat_init(sender: Any, **_: Any) -> None:
 @signals.worker_init.connect(weak=False)
 def on_worker_init(sender: Any, **_: Any) -> None:
     """The queues are chosen and nothing is connected yet."""
+    # Celery sets logging up right after this; until then the lines of the threads that start here would be lost.
+    logs.configure(sender.loglevel)
     queues: Mapping[str, Any] = sender.app.amqp.queues.consume_from
     worker.start(hostname=sender.hostname, threads=sender.concurrency, queues=frozenset(queues))
 

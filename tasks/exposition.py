@@ -1,6 +1,7 @@
 """The host's metrics over HTTP on `METRICS__PORT`: by the first worker that gets the port, then by its successor."""
 
 import logging
+import socketserver
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,7 +18,7 @@ def serve(port: int, stopping: threading.Event, *, retry_seconds: float = RETRY_
     """Serve until `stopping` is set, from the moment the port is free; the body of a thread."""
     while not stopping.is_set():
         try:
-            server = ThreadingHTTPServer(("", port), _Handler)
+            server = _Server(("", port), _Handler)
         except OSError as exc:
             logger.debug("metrics are shown by another process", extra={"port": port, "error": str(exc)})
             stopping.wait(retry_seconds)
@@ -32,6 +33,13 @@ def serve(port: int, stopping: threading.Event, *, retry_seconds: float = RETRY_
 def _shut_down_on(stopping: threading.Event, server: ThreadingHTTPServer) -> None:
     stopping.wait()
     server.shutdown()
+
+
+class _Server(ThreadingHTTPServer):
+    def server_bind(self) -> None:
+        """Without the look-up of this host's name: it may take seconds, in which another process gets the port too."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "", self.server_address[1]
 
 
 class _Handler(BaseHTTPRequestHandler):
