@@ -134,13 +134,9 @@ def plain_celery(stand: Stand) -> Iterator[Callable[[int], float]]:
     from benchmarks.opponents.celery_plain import send_mail
 
     command = [*celery("benchmarks.opponents.celery_plain"), "worker", "-Q", "plain_mail", "-P", "threads"]
+    command += ["-c", str(OPPONENT_THREADS)]
     workers = Group(
-        [
-            Child(
-                f"plain{n}", [*command, "-c", str(OPPONENT_THREADS), "-n", f"plain{n}@%h"], stand.root / f"plain{n}.log"
-            )
-            for n in range(PROCESSES)
-        ]
+        [Child(f"plain{n}", [*command, "-n", f"plain{n}@%h"], stand.root / f"plain{n}.log") for n in range(PROCESSES)]
     )
 
     def drain(mails: int) -> float:
