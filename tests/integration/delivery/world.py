@@ -337,6 +337,10 @@ class World:
     def go_down(self) -> None:
         self.faults += 1
         self.is_down = True
+        for flight in self.flights:
+            # D4: away again before an outcome that waited was written, maybe until the cool-down of its sweep is over.
+            if flight.phase in ("out", "known") and self.records.row(flight.record_id).swept_at is not None:
+                self.allowed[flight.record_id] += 1
 
     # The sweep, the operator, the caller, the other side
 
