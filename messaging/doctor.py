@@ -22,7 +22,7 @@ from messaging.db import schema
 from messaging.db.encryption import CredentialUnreadable, use_keys
 from messaging.db.engine import check_server, create_engine
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
-from messaging.delivery.hints import live_workers
+from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
 from messaging.errors import ConfigurationError
 from messaging.mail import channel as mail
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendServerConfig
@@ -300,6 +300,7 @@ def _broker(settings: Settings) -> Findings:
         with _client(url) as client:
             depth = {
                 queue: int(client.llen(BROKER_KEY_PREFIX + queue))
+                + int(client.llen(BROKER_KEY_PREFIX + queue + BACKLOG_KEY_SUFFIX))
                 for queue in (settings.queues.control, settings.queues.mail_send)
             }
     except (redis.RedisError, ValueError) as exc:

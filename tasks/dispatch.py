@@ -10,7 +10,7 @@ from kombu import Connection as BrokerConnection
 
 from messaging.clock import boot_seconds
 from messaging.delivery.dispatch import Tick
-from messaging.delivery.hints import DispatchHints
+from messaging.delivery.hints import BACKLOG_PRIORITY, DispatchHints
 from messaging.errors import ConfigurationError
 from messaging.settings import CLOCK_SKEW_SECONDS
 from tasks import worker
@@ -41,16 +41,17 @@ def dispatch(self: Any, channel: str) -> dict[str, int]:
         table=parts.table,
         channel=channel,
         hints=hints,
-        publish=lambda pairs: publish(channel, pairs, queue),
+        publish=lambda pairs: publish(channel, pairs, queue, priority=BACKLOG_PRIORITY),
+        publish_ahead=lambda pairs: publish(channel, pairs, queue, priority=0),
         settings=settings.dispatch,
         ticker=boot_seconds,
     )
     return tick.run(created_at(self.request.expires, settings.dispatch.tick_expires_seconds)).as_dict()
 
 
-def publish(channel: str, pairs: list[list[int]], queue: str) -> None:
+def publish(channel: str, pairs: list[list[int]], queue: str, *, priority: int) -> None:
     """Hand a chunk to the channel's workers."""
-    app.send_task(f"messaging.deliver_{channel}", args=(pairs,), queue=queue)
+    app.send_task(f"messaging.deliver_{channel}", args=(pairs,), queue=queue, priority=priority)
 
 
 def queue_length(queue: str) -> int:

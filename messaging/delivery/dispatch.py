@@ -54,6 +54,8 @@ class Tick:
     settings: DispatchSettings
     ticker: Ticker
     sleep: Callable[[float], None] = time.sleep
+    #: Publishes ahead of all that `publish` has put into the queue; None: in turn with it.
+    publish_ahead: Publish | None = None
 
     def run(self, created_at: float) -> TickCounts:
         """Run one tick that was asked for at `created_at` (wall seconds).
@@ -100,11 +102,14 @@ class Tick:
         return rows
 
     def _publish(self, rows: list[Leased], load: Load, target: int) -> int:
-        chunks = chunked(rows, chunk_size(len(rows), load.threads, target, self.settings.chunk_max))
+        size = chunk_size(len(rows), load.threads, target, self.settings.chunk_max)
+        chunks = chunked(rows, size)
+        ahead = going_ahead(rows, size) if self.publish_ahead else 0
         published = 0
         for position, chunk in enumerate(chunks):
+            publish = self.publish_ahead if self.publish_ahead and position < ahead else self.publish
             try:
-                self.publish([[row.record_id, row.version] for row in chunk])
+                publish([[row.record_id, row.version] for row in chunk])
             except Exception as exc:
                 left = [row for rest in chunks[position:] for row in rest]
                 # The failed message may have arrived all the same: by its version it is dead from here on.
@@ -128,6 +133,21 @@ def chunk_size(due: int, threads: int, target: int, chunk_max: int) -> int:
     return max(1, min(chunk_max, math.ceil(due / threads), math.ceil(target / (2 * threads))))
 
 
+def _with_few(counts: Counter[int], size: int) -> list[int]:
+    """Tenants beside others whose rows are too few to share a message, those with the fewest first."""
+    return [t for t in sorted(counts, key=counts.__getitem__) if len(counts) > 1 and counts[t] <= max(1, size // 4)]
+
+
+def going_ahead(rows: Sequence[Leased], size: int) -> int:
+    """How many of the first messages go ahead of what lies in the queue: those of tenants with few rows.
+
+    None when they are more than a quarter of what is handed out: what lies in the queue would never have its turn.
+    """
+    counts = Counter(row.tenant_id for row in rows if not row.is_alone)
+    few = sum(counts[tenant] for tenant in _with_few(counts, size))
+    return few if 4 * few <= len(rows) else 0
+
+
 def chunked(rows: Sequence[Leased], size: int) -> list[list[Leased]]:
     """Spread leased rows over messages: swept ones alone, then tenants in turn, those with the fewest rows first.
 
@@ -140,8 +160,7 @@ def chunked(rows: Sequence[Leased], size: int) -> list[list[Leased]]:
     queues = {
         tenant: deque(r for r in together if r.tenant_id == tenant) for tenant in sorted(counts, key=counts.__getitem__)
     }
-    few = [t for t in queues if len(queues) > 1 and counts[t] <= max(1, size // 4)]
-    chunks = [[row] for tenant in few for row in queues.pop(tenant)]
+    chunks = [[row] for tenant in _with_few(counts, size) for row in queues.pop(tenant)]
     in_turn: list[Leased] = []
     while queues:
         for tenant in list(queues):

@@ -20,6 +20,12 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Broker priority of what waits its turn in a channel's queue. Over Redis 0 is the first: what goes ahead of it.
+BACKLOG_PRIORITY = 3
+
+#: What kombu appends to a queue's key for the messages of that priority.
+BACKLOG_KEY_SUFFIX = f"\x06\x16{BACKLOG_PRIORITY}"
+
 #: Seconds over which the rate of work is measured.
 RATE_WINDOW_SECONDS = 10.0
 

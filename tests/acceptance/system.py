@@ -20,6 +20,7 @@ from sqlalchemy import Engine, make_url, text
 from messaging import tenancy
 from messaging.api import configure
 from messaging.db.engine import create_engine
+from messaging.delivery.hints import BACKLOG_KEY_SUFFIX
 from messaging.embedded import Valkey
 from messaging.settings import Settings, load_settings
 from tests.acceptance.local_nodes import (
@@ -190,7 +191,7 @@ class MessagingSetup(CeleryTestSetup):
     def queue_length(self, queue: str) -> int:
         """Messages that no worker has taken."""
         with self.redis as client:
-            return int(client.llen(f"msg:{queue}"))
+            return int(client.llen(f"msg:{queue}")) + int(client.llen(f"msg:{queue}{BACKLOG_KEY_SUFFIX}"))
 
     def publish(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Hand a chunk to the mail workers, as a tick does."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.delivery.dispatch import chunk_size, chunked, queue_target
+from messaging.delivery.dispatch import chunk_size, chunked, going_ahead, queue_target
 from messaging.delivery.due import FIRST_CURSOR, Leased, next_cursor
 from messaging.delivery.hints import Load
 from messaging.settings import DispatchSettings
@@ -119,3 +119,22 @@ def test_the_next_lease_begins_where_this_one_ended(
     tenants: list[int], count: int, cursor: int, following: int
 ) -> None:
     assert next_cursor([row(n, t) for n, t in enumerate(tenants)], count, cursor) == following
+
+
+def test_a_single_mail_among_anothers_many_goes_ahead_of_the_queue() -> None:
+    rows = [row(n, 1) for n in range(99)] + [row(99, 2)]
+    assert going_ahead(rows, 25) == 1
+    assert [r.record_id for r in chunked(rows, 25)[0]] == [99]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([row(n, 1) for n in range(100)], id="one tenant"),
+        pytest.param([row(n, n) for n in range(100)], id="all have few: what lies in the queue has its turn"),
+        pytest.param([row(n, 1) for n in range(70)] + [row(n, n) for n in range(70, 100)], id="over a quarter"),
+        pytest.param([row(n, 1) for n in range(99)] + [row(99, 2, is_alone=True)], id="a swept one is never ahead"),
+    ],
+)
+def test_nobody_goes_ahead(rows: list[Leased]) -> None:
+    assert going_ahead(rows, 25) == 0
