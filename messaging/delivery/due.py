@@ -1,6 +1,6 @@
 """Promote what has become due, then lease: one statement each; answers ids and versions. Nothing here publishes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Engine, Table
 
@@ -14,9 +14,8 @@ PROMOTE_BUDGET_SECONDS = 0.2
 FIRST_CURSOR = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Leased:
-    """One record handed out."""
+class Leased(NamedTuple):
+    """One record handed out; a tuple, as a tick makes hundreds."""
 
     record_id: int
     version: int
@@ -48,7 +47,7 @@ def lease(engine: Engine, table: Table, *, count: int, lease_seconds: float, cur
         rows = connection.execute(
             statements.lease(table), {"n": count, "lease": lease_seconds, "after": cursor}
         ).fetchall()
-    return [Leased(*row) for row in rows]
+    return [Leased._make(row) for row in rows]
 
 
 def next_cursor(leased: list[Leased], count: int, cursor: int) -> int:

@@ -87,7 +87,8 @@ def lease(table: Table) -> TextClause:
             SELECT l.tenant_id, g.got, row_number() OVER () AS pos, count(*) OVER () AS tenants,
                 :n - (SELECT count(*) FROM share) AS free
             FROM line l JOIN (SELECT tenant_id, count(*) AS got FROM share GROUP BY tenant_id) g USING (tenant_id)
-            WHERE g.got = :n / l.tenants + (l.pos <= :n % l.tenants)::int),
+            WHERE g.got = :n / l.tenants + (l.pos <= :n % l.tenants)::int
+                AND (SELECT count(*) FROM share) < :n),  -- looked at once, before anything is grouped
         more AS MATERIALIZED (
             SELECT s.id, s.next_attempt_at FROM spare l CROSS JOIN LATERAL (
                 SELECT r.id, r.next_attempt_at FROM {t} r WHERE r.ready AND r.tenant_id = l.tenant_id
