@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +51,7 @@ def _bind(port: int) -> int:
         return taken
 
 
-class Server:
+class Server(ABC):
     """What both have in common: a folder with one owner at a time, a child process, a log, and a way to ask it."""
 
     name: str
@@ -129,12 +130,13 @@ class Server:
     def _prepare(self) -> None:
         """Whatever must lie in the folder before the first start."""
 
+    @abstractmethod
     def _spawn(self, log: int) -> "subprocess.Popen[bytes]":
-        raise NotImplementedError
+        """Start the child process; its output goes to `log`."""
 
+    @abstractmethod
     def _ask(self) -> None:
         """Raises NotYet while the server does not answer."""
-        raise NotImplementedError
 
     @property
     def _pid_path(self) -> Path:
