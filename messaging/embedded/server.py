@@ -127,7 +127,7 @@ class Server(ABC):
     ) -> None:
         self.stop()
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> None:  # noqa: B027 - a server may need nothing
         """Whatever must lie in the folder before the first start."""
 
     @abstractmethod
