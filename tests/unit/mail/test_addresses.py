@@ -397,7 +397,8 @@ def test_the_standard_library_reads_the_same_address(text: str) -> None:
     header = email.message_from_string(f"To: {stored}\n\n", policy=email.policy.default)["To"]
     (address,) = header.addresses
     assert (address.username, address.domain) == semantic(mailbox.address)
-    if "=?" not in mailbox.display_name:
+    # `parseaddr` reads no domain literal in Python 3.11.2, Debian 12's.
+    if "=?" not in mailbox.display_name and "[" not in address.domain:
         assert semantic(email.utils.parseaddr(stored)[1]) == semantic(mailbox.address)
 
 
