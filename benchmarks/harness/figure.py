@@ -74,7 +74,7 @@ class Figure:
         }
 
 
-def compare(name: str, unit: str, ours: float, theirs: float, what: str, bar: Bar) -> Figure:
+def compare(name: str, unit: str, ours: float, theirs: float, what: str, bar: Bar | None = None) -> Figure:
     """A figure whose ratio is ours over theirs."""
     return Figure(name, ours, unit, f"{what}: {significant(theirs):g} {unit}", ours / theirs, bar)
 
