@@ -72,7 +72,9 @@ def run(stand: Stand) -> Iterator[Figure]:
 def _plain_table(stand: Stand, name: str) -> Database:
     """An empty table with the FIFO claim's index in the place of the fair one's."""
     database = stand.database(name)
-    database.run("DROP INDEX ix_mail_send_ready", "CREATE INDEX plain ON mail_send_record (next_attempt_at) WHERE ready")
+    database.run(
+        "DROP INDEX ix_mail_send_ready", "CREATE INDEX plain ON mail_send_record (next_attempt_at) WHERE ready"
+    )
     return database
 
 

@@ -37,6 +37,30 @@ class MarkerCode(StrEnum):
 
     #: The record was past `expires_at` when it was claimed.
     EXPIRED = "EXPIRED"
+    #: No template with this id or (active) code for this tenant and scope.
+    TEMPLATE_NOT_FOUND = "TEMPLATE_NOT_FOUND"
+    #: The template raised, exceeded its limits or, strict, missed a variable.
+    RENDER_FAILED = "RENDER_FAILED"
+    #: The body that the mode needs is blank after rendering.
+    RENDER_EMPTY = "RENDER_EMPTY"
+    #: The rendered subject has over 500 characters.
+    SUBJECT_TOO_LONG = "SUBJECT_TOO_LONG"
+    #: The bucket of the month is at its limit.
+    MONTHLY_QUOTA_EXCEEDED = "MONTHLY_QUOTA_EXCEEDED"
+    #: The usage row was locked by others for too long; not an attempt.
+    QUOTA_LEDGER_CONFLICT = "QUOTA_LEDGER_CONFLICT"
+    #: A daily or per-minute window of the configuration is full; not an attempt.
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED"
+    #: The windows could not be asked; not an attempt.
+    RATE_LIMIT_UNAVAILABLE = "RATE_LIMIT_UNAVAILABLE"
+    #: `FILE_STORE_URL` is `none:`.
+    ATTACHMENT_STORE_MISSING = "ATTACHMENT_STORE_MISSING"
+    #: A stored file is not there, or not the tenant's.
+    ATTACHMENT_NOT_FOUND = "ATTACHMENT_NOT_FOUND"
+    #: The attachments together exceed the limit.
+    ATTACHMENT_TOO_LARGE = "ATTACHMENT_TOO_LARGE"
+    #: The file store failed or did not answer in time.
+    ATTACHMENT_UNAVAILABLE = "ATTACHMENT_UNAVAILABLE"
     #: No usable server: none configured, or the pinned one is not there or not the tenant's.
     CONFIG_NOT_RESOLVABLE = "CONFIG_NOT_RESOLVABLE"
     #: A stored secret cannot be decrypted with any key of `SECRETS_KEYS`.
@@ -62,6 +86,18 @@ class MarkerCode(StrEnum):
 #: What each marker that can end an attempt says about trying again.
 MARKER_CATEGORY: dict[MarkerCode, ErrorCategory] = {
     MarkerCode.EXPIRED: ErrorCategory.PERMANENT,
+    MarkerCode.TEMPLATE_NOT_FOUND: ErrorCategory.AUTH,
+    MarkerCode.RENDER_FAILED: ErrorCategory.INVALID_INPUT,
+    MarkerCode.RENDER_EMPTY: ErrorCategory.INVALID_INPUT,
+    MarkerCode.SUBJECT_TOO_LONG: ErrorCategory.INVALID_INPUT,
+    MarkerCode.MONTHLY_QUOTA_EXCEEDED: ErrorCategory.AUTH,
+    MarkerCode.QUOTA_LEDGER_CONFLICT: ErrorCategory.TRANSIENT,
+    MarkerCode.QUOTA_EXCEEDED: ErrorCategory.QUOTA,
+    MarkerCode.RATE_LIMIT_UNAVAILABLE: ErrorCategory.TRANSIENT,
+    MarkerCode.ATTACHMENT_STORE_MISSING: ErrorCategory.AUTH,
+    MarkerCode.ATTACHMENT_NOT_FOUND: ErrorCategory.INVALID_INPUT,
+    MarkerCode.ATTACHMENT_TOO_LARGE: ErrorCategory.INVALID_INPUT,
+    MarkerCode.ATTACHMENT_UNAVAILABLE: ErrorCategory.TRANSIENT,
     MarkerCode.CONFIG_NOT_RESOLVABLE: ErrorCategory.AUTH,
     MarkerCode.CREDENTIAL_UNREADABLE: ErrorCategory.AUTH,
     MarkerCode.PREPARE_FAILED: ErrorCategory.UNKNOWN,

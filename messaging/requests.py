@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class BodyMode(StrEnum):
@@ -37,6 +38,29 @@ class MessageScope(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FileRef:
+    """A stored file that goes with a mail."""
+
+    file_id: int
+    #: What the recipient sees; need not be the stored file's own name.
+    file_name: str
+    #: None: `application/octet-stream`.
+    content_type: str | None = None
+    #: Makes it an inline image: the html names it as `cid:` and this, without angle brackets.
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file given with the request: stored in the same transaction, equal content within one call once."""
+
+    content: bytes = field(repr=False)
+    file_name: str
+    content_type: str | None = None
+    content_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class SendMail:
     """One mail: all recipients share one MIME message and one send record.
 
@@ -54,6 +78,14 @@ class SendMail:
     html_body: str | None = None
     #: Declared intent for the bodies; None takes what is given.
     body_mode: BodyMode | None = None
+    #: A list that is not empty replaces the template's completely.
+    attachments: Sequence[FileRef | Attachment] = ()
+    #: The tenant's (with scope PLATFORM the platform's) active template of this code gives what the request leaves out.
+    template_code: str | None = None
+    #: That very template, active or not; beats `template_code`.
+    template_id: int | None = None
+    #: What the template is filled with; anything JSON can hold, the order of keys is kept.
+    template_variables: Mapping[str, Any] = field(default_factory=dict)
     #: One string of 1..n mailboxes; blank is not given.
     reply_to: str | None = None
     #: Pins a server of the tenant (or of the platform, with scope PLATFORM).
@@ -70,5 +102,7 @@ class SendMail:
     expires_at: datetime | None = None
     #: Further headers from the allowed names.
     headers: Mapping[str, str] = field(default_factory=dict)
+    #: The list this mail belongs to: adds the headers of RFC 8058. Needs exactly one recipient.
+    unsubscribe_list: str | None = None
     #: Adds `Auto-Submitted: auto-generated` (RFC 3834), so that no vacation responder answers.
     auto_submitted: bool = True

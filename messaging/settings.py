@@ -9,9 +9,19 @@ import socket
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cryptography.fernet import Fernet
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
@@ -33,6 +43,8 @@ MAX_SECONDS = 315_360_000
 MAX_COUNT = 1_000_000
 Seconds = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+#: Largest value of a bigint column.
+MAX_STORABLE_COUNT = 2**63 - 1
 #: Goes into command lines and comma lists.
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")]
 
@@ -122,6 +134,25 @@ class DeadLetterSettings(_Area):
 
     #: Whether messages that no worker could process are archived.
     poison_enabled: bool = True
+    #: Deliveries of one mail request after which it is archived instead of run: it may be what ends its workers.
+    max_redeliver: Count = 5
+
+
+def _is_time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ValueError(f"is {name!r}; allowed: a name of the time zone database, such as Europe/Berlin") from None
+    return name
+
+
+class QuotaSettings(_Area):
+    """Monthly quotas and the calendar of all quotas and windows."""
+
+    #: Mails a month of a tenant without a limit of its own; None is unlimited, 0 lets nothing out.
+    mail_monthly_default: int | None = Field(default=None, ge=0, le=MAX_STORABLE_COUNT)
+    #: Time zone in which months, days and minutes begin.
+    timezone: Annotated[str, AfterValidator(_is_time_zone)] = "UTC"
 
 
 class MailTransportSettings(_Area):
@@ -165,6 +196,8 @@ class MailSettings(_Area):
     debug: bool = False
     #: Characters of one body, each body by itself.
     max_body_chars: int = Field(default=1_048_576, ge=1)
+    #: Bytes of all attachments of one mail together.
+    max_attachment_bytes: int = Field(default=20_971_520, ge=1)
     #: Recipients of one mail, `to`, `cc` and `bcc` together (RFC 5321, 4.5.3.1.8).
     max_recipients: int = Field(default=100, ge=1)
     #: What EHLO says; empty takes the host's full name, else an address literal.
@@ -192,16 +225,21 @@ class QueueSettings(_Area):
 
     #: Deliveries of mail.
     mail_send: QueueName = "mail_send"
+    #: Mails asked for by other services.
+    mail_request: QueueName = "mail_request"
     #: Ticks, sweeps and heartbeats.
     control: QueueName = "control"
 
     @model_validator(mode="after")
     def _each_has_its_own(self) -> Self:
-        if self.mail_send == self.control:
-            raise ValueError(
-                f"QUEUES__MAIL_SEND and QUEUES__CONTROL are both {self.control!r}; allowed: a name for each,"
-                " or ticks wait behind deliveries"
-            )
+        used: dict[str, str] = {}
+        for field, name in self:
+            other = used.setdefault(name, field)
+            if other != field:
+                raise ValueError(
+                    f"QUEUES__{other.upper()} and QUEUES__{field.upper()} are both {name!r}; allowed: a name for each,"
+                    " or one waits behind the other"
+                )
         return self
 
 
@@ -281,6 +319,11 @@ class Settings(BaseSettings):
     multi_tenancy: bool = False
     #: Fernet keys, comma list: the first encrypts, all decrypt.
     secrets_keys: CommaList = Field(repr=False)
+    #: Where attached files are kept: `db:` (PostgreSQL), any fsspec URL (`file:///srv/files`, `s3://bucket/folder`), or
+    #: `none:`, which allows no attachments.
+    file_store_url: str = Field(default="db:", repr=False)
+    #: Where the HTTP application is reached from outside, e.g. `https://mail.example.com`: unsubscribe links.
+    public_base_url: str | None = None
     #: Records in one batch of acceptance.
     batch_max: int = Field(default=500, ge=1, le=500)
     #: Seconds a server configuration is kept in a process, 0 to 1.
@@ -289,6 +332,7 @@ class Settings(BaseSettings):
     sweeper: SweeperSettings = SweeperSettings()
     retry: RetrySettings = RetrySettings()
     dead_letter: DeadLetterSettings = DeadLetterSettings()
+    quota: QuotaSettings = QuotaSettings()
     mail: MailSettings = MailSettings()
     queues: QueueSettings = QueueSettings()
     celery: CelerySettings = CelerySettings()
@@ -314,6 +358,24 @@ class Settings(BaseSettings):
             if not _is_libpq_option(name):
                 raise ValueError(f"has the option {name[:50]!r}; allowed: those of libpq, such as sslmode=require")
         return url
+
+    @field_validator("file_store_url")
+    @classmethod
+    def _file_store_is_a_url(cls, value: str) -> str:
+        scheme, separator, rest = value.partition(":")
+        if not separator or not scheme.replace("+", "a").isalnum() or (scheme in ("db", "none") and rest):
+            raise ValueError("is no address; allowed: db:, none:, or an fsspec URL such as file:///srv/files")
+        return value
+
+    @field_validator("public_base_url")
+    @classmethod
+    def _base_is_an_http_url(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"is {value!r}; allowed: an address such as https://mail.example.com")
+        return value.rstrip("/")
 
     @field_validator("redis_url")
     @classmethod
@@ -489,7 +551,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 #: Settings whose value no error may repeat.
-_SECRET_FIELDS = frozenset({"database_url", "redis_url", "broker_url", "secrets_keys"})
+_SECRET_FIELDS = frozenset({"database_url", "redis_url", "broker_url", "secrets_keys", "file_store_url"})
 
 
 def _describe(error: Any) -> str:

@@ -2,7 +2,10 @@
 
 from alembic import context
 
-import messaging.mail.models  # noqa: F401 - fills the metadata
+import messaging.files
+import messaging.mail.models
+import messaging.provisioning
+import messaging.quota  # noqa: F401 - each fills the metadata
 from messaging.db.base import Base
 
 connection = context.config.attributes.get("connection")

@@ -1,9 +1,22 @@
-"""Tables of the mail channel: the send record and the servers mail goes out by."""
+"""Tables of the mail channel: the send record, the servers mail goes out by, and templates."""
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, CheckConstraint, Identity, Index, Integer, String, Table, Text, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Identity,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -12,6 +25,7 @@ from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
 from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
 from messaging.requests import BodyMode, Priority
+from messaging.templates.models import TemplateColumns
 
 
 class MailSendRecord(SendRecordColumns, Base):
@@ -26,6 +40,12 @@ class MailSendRecord(SendRecordColumns, Base):
         *send_record_constraints("mail_send_record", "mail_send"),
     )
 
+    template_id: Mapped[int | None] = mapped_column(BigInteger)
+    template_code: Mapped[str | None] = mapped_column(String(100))
+    #: In the caller's order (hence not JSONB).
+    template_variables: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    #: Names a template asked for and did not get; null when it got all.
+    missing_variables: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
     server_config_id: Mapped[int | None] = mapped_column(BigInteger)
     from_address: Mapped[str | None] = mapped_column(String(255))
     from_name: Mapped[str | None] = mapped_column(String(100))
@@ -38,12 +58,16 @@ class MailSendRecord(SendRecordColumns, Base):
     body_mode: Mapped[str | None] = mapped_column(String(32))
     body_html: Mapped[str | None] = mapped_column(Text)
     body_text: Mapped[str | None] = mapped_column(Text)
+    #: `file_id`, `file_name`, `content_type` and `content_id` each, see `messaging.requests.FileRef`; no bytes.
+    attachments: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB(none_as_null=True))
     reply_to: Mapped[str | None] = mapped_column(String(255))
     priority: Mapped[str | None] = mapped_column(String(10))
     read_receipt_requested: Mapped[bool | None] = mapped_column(Boolean)
     auto_submitted: Mapped[bool] = mapped_column(Boolean, server_default="true")
     #: Further headers, in the caller's order (hence not JSONB).
     headers: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
+    #: Name of the list this mail belongs to.
+    unsubscribe_list: Mapped[str | None] = mapped_column(String(50))
     #: Envelope recipient -> result, code, text, at; see `messaging.delivery.recipients`.
     recipient_results: Mapped[dict[str, dict[str, Any]]] = mapped_column(JSONB, server_default="{}")
     #: One Message-ID for all attempts, with its angle brackets.
@@ -85,6 +109,15 @@ class MailSendServerConfig(TenantOwned, Audited, Base):
     reply_to_address: Mapped[str | None] = mapped_column(String(255))
     #: None: the From address.
     envelope_sender: Mapped[str | None] = mapped_column(String(255))
+    #: Each record gets an envelope sender of its own, which its bounces name.
+    verp: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    #: Mails a day and a minute; null or less than 1 is no limit.
+    daily_send_limit: Mapped[int | None] = mapped_column(Integer)
+    rate_limit_per_minute: Mapped[int | None] = mapped_column(Integer)
+    #: DKIM (RFC 6376) is signed where all three are set; the key is PEM, RSA or Ed25519.
+    dkim_domain: Mapped[str | None] = mapped_column(String(255))
+    dkim_selector: Mapped[str | None] = mapped_column(String(63))
+    dkim_private_key: Mapped[str | None] = mapped_column(Encrypted)
     read_receipt_enabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
     is_default: Mapped[bool] = mapped_column(Boolean, server_default="false")
     active: Mapped[bool] = mapped_column(Boolean, server_default="true")
@@ -95,5 +128,30 @@ class MailSendServerConfig(TenantOwned, Audited, Base):
         return f"MailSendServerConfig(id={self.id}, host={self.host!r}, port={self.port})"
 
 
+class MailTemplate(TemplateColumns, Base):
+    """A mail with placeholders; Jinja2 in `subject`, `body_html` and `body_text`."""
+
+    __tablename__ = "mail_template"
+    __table_args__ = (
+        one_of("body_mode", BodyMode, "body_mode"),
+        one_of("default_priority", Priority, "default_priority"),
+        UniqueConstraint("tenant_id", "code"),
+    )
+
+    subject: Mapped[str | None] = mapped_column(String(500))
+    body_html: Mapped[str | None] = mapped_column(Text)
+    body_text: Mapped[str | None] = mapped_column(Text)
+    body_mode: Mapped[str] = mapped_column(String(32), server_default=BodyMode.HTML_WITH_DERIVED_PLAIN)
+    #: Whether style sheets are written into the elements after rendering, for mail programs that ignore them.
+    inline_css: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    default_priority: Mapped[str | None] = mapped_column(String(10))
+    #: A list of mailboxes, normalised at preparation.
+    reply_to: Mapped[str | None] = mapped_column(String(255))
+    #: As on the record; used only when the request has none.
+    attachments: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB(none_as_null=True))
+    preferred_server_config_id: Mapped[int | None] = mapped_column(BigInteger)
+
+
 MAIL_SEND_RECORD: Table = MailSendRecord.__table__  # type: ignore[assignment]
 MAIL_SEND_SERVER_CONFIG: Table = MailSendServerConfig.__table__  # type: ignore[assignment]
+MAIL_TEMPLATE: Table = MailTemplate.__table__  # type: ignore[assignment]

@@ -1,0 +1,1 @@
+"""Templates: rows, look-up by tier, and rendering what tenants wrote within bounds."""

@@ -1,0 +1,20 @@
+"""The columns that templates of every channel have."""
+
+from sqlalchemy import BigInteger, Boolean, Identity, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from messaging.db.base import Audited
+from messaging.db.filters import TenantOwned
+
+
+class TemplateColumns(TenantOwned, Audited):
+    """A template's names and switches; unique by tenant and code."""
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    code: Mapped[str] = mapped_column(String(100))
+    name: Mapped[str] = mapped_column(String(100))
+    description: Mapped[str | None] = mapped_column(String(500))
+    #: A missing variable fails the record.
+    strict: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    #: False hides it from lists and from look-up by code; records that name its id still use it.
+    active: Mapped[bool] = mapped_column(Boolean, server_default="true")
