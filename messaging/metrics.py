@@ -77,6 +77,16 @@ def released(channel: str, reason: str, count: int = 1) -> None:
     _child("released", channel, reason).inc(count)
 
 
+def quota(channel: str, result: str, count: int = 1) -> None:
+    """Records at the monthly quota; `result` is charged, exceeded or conflict."""
+    _child("quota", channel, result).inc(count)
+
+
+def rate_limited(channel: str, result: str, count: int = 1) -> None:
+    """Sends held back by a configuration's windows; `result` is minute, daily or unavailable."""
+    _child("rate_limited", channel, result).inc(count)
+
+
 def promoted(channel: str, count: int = 1) -> None:
     """Waiting records put in line because their time has come (T2a)."""
     _child("promoted", channel).inc(count)
@@ -212,6 +222,8 @@ class _Metrics:
     lost_updates: "Counter"
     late_outcomes: "Counter"
     released: "Counter"
+    quota: "Counter"
+    rate_limited: "Counter"
     promoted: "Counter"
     swept: "Counter"
     poison: "Counter"
@@ -301,6 +313,8 @@ def _make_metrics() -> _Metrics:
         lost_updates=Counter("messaging_lost_updates_total", "Conditional updates without a row", ["channel", "step"]),
         late_outcomes=Counter("messaging_late_outcomes_total", "Outcomes recorded late", ["channel", "result"]),
         released=Counter("messaging_released_total", "Claims given back unused", ["channel", "reason"]),
+        quota=Counter("messaging_quota_total", "Records at the monthly quota", ["channel", "result"]),
+        rate_limited=Counter("messaging_rate_limited_total", "Sends held back by windows", ["channel", "result"]),
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
