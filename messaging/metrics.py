@@ -97,16 +97,6 @@ def swept(channel: str, result: str, count: int = 1) -> None:
     _child("swept", channel, result).inc(count)
 
 
-def rate_limited(channel: str, result: str, count: int = 1) -> None:
-    """Sends that a rate window of their configuration held back; `result` is minute, daily or unavailable."""
-    _child("rate_limited", channel, result).inc(count)
-
-
-def quota(channel: str, result: str, count: int = 1) -> None:
-    """Records that met their monthly quota; `result` is charged, exceeded or conflict."""
-    _child("quota", channel, result).inc(count)
-
-
 def poison(event_type: str, count: int = 1) -> None:
     """Broker messages that no worker could process; `event_type` is that of the dead letter."""
     _child("poison", event_type).inc(count)
@@ -236,8 +226,6 @@ class _Metrics:
     rate_limited: "Counter"
     promoted: "Counter"
     swept: "Counter"
-    rate_limited: "Counter"
-    quota: "Counter"
     poison: "Counter"
     send_seconds: "Histogram"
     due_to_sent_seconds: "Histogram"
@@ -329,8 +317,6 @@ def _make_metrics() -> _Metrics:
         rate_limited=Counter("messaging_rate_limited_total", "Sends held back by windows", ["channel", "result"]),
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
-        rate_limited=Counter("messaging_rate_limited_total", "Sends held back by a rate window", ["channel", "result"]),
-        quota=Counter("messaging_quota_total", "Charges of monthly quotas", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
         send_seconds=Histogram("messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS),
         due_to_sent_seconds=Histogram(
