@@ -15,6 +15,7 @@ from email.utils import format_datetime
 from messaging.mail import header_fields
 from messaging.mail.addresses import Mailbox, parse_mailbox, parse_mailbox_list
 from messaging.mail.headers import check_headers, clean_text
+from messaging.mail.message import Message
 from messaging.requests import BodyMode, Priority
 
 
@@ -75,14 +76,14 @@ _FROM_LINE = re.compile(rb"^From ", re.MULTILINE)
 _FULL_LINE_AND_BLANK = re.compile(rb"^([^\r\n]{74,75})(=20|=09)\r$", re.MULTILINE)
 
 
-def build(content: MailContent) -> bytes:
+def build(content: MailContent) -> Message:
     """The message: CRLF line ends, no line over 998 octets, 7-bit but for addresses that are not ASCII themselves.
 
     Raises: MessageBuildError.
     """
     try:
         boundary = "=_" + hashlib.blake2b(content.message_id.encode(), digest_size=15).hexdigest()
-        return "\r\n".join(_header_fields(content)).encode() + b"\r\n" + _body(content, boundary)
+        return Message.of("\r\n".join(_header_fields(content)).encode() + b"\r\n" + _body(content, boundary))
     except UnicodeEncodeError as exc:
         raise MessageBuildError("the content holds half a surrogate pair, which is no character") from exc
     except MessageBuildError:

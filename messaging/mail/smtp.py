@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from messaging.category import MARKER_CATEGORY, MarkerCode
 from messaging.clock import Ticker
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
 from messaging.errors import DeliveryError
+from messaging.mail.message import Message, SourceFailed
 from messaging.mail.smtp_pool import ConnectionPool
 from messaging.mail.smtp_replies import FaultCode, Reply, Stage, classify, error_code
 from messaging.mail.smtp_results import (
@@ -123,11 +125,11 @@ class SmtpTransport:
         self._connector = Connector(ticker)
         self._pool: ConnectionPool[_Connection] = ConnectionPool(settings.max_idle_seconds, ticker)
 
-    def send(self, server: SmtpServer, envelope: Envelope, message: bytes, gate: Gate) -> dict[str, RecipientResult]:
-        """Send `message` (RFC 5322, CRLF line ends) and answer what became of each recipient of `envelope`.
+    def send(self, server: SmtpServer, envelope: Envelope, message: Message, gate: Gate) -> dict[str, RecipientResult]:
+        """Send `message` and answer what became of each recipient of `envelope`.
 
         A kept connection that turns out to be dead is replaced once. May deliver although it raises: then
-        `is_uncertain` is set.
+        `is_uncertain` is set. A message whose attachments cannot be read to their end is not delivered.
 
         Raises:
             DeliveryError: the attempt failed as a whole.
@@ -177,6 +179,11 @@ class SmtpTransport:
             if connection.was_stale(exc):
                 raise _StaleConnection from exc
             raise _failure(exc, server, connection.stage, is_past_dot=connection.is_past_dot) from exc
+        except SourceFailed as exc:
+            marker = MarkerCode.ATTACHMENT_UNAVAILABLE
+            raise DeliveryError(MARKER_CATEGORY[marker], marker, failure_text(connection.stage, str(exc))) from exc
+        except NotCrlf as exc:
+            raise fault(FaultCode.SMTP_MESSAGE, connection.stage, str(exc)) from exc
         finally:
             if not connection.is_in_step:
                 connection.close()
@@ -387,18 +394,19 @@ class _Connection(smtplib.SMTP):
         if code != 354:
             raise OutOfStep(f"{code} answers DATA")
         # A small body goes out with its last byte, in one system call right after the check.
-        is_small = len(outgoing.body) <= MAX_WHOLE_BODY_BYTES
-        early = self._early_reply() if is_small else self._send_body(outgoing.body)
+        body = outgoing.body
+        small = body if body is not None and len(body) <= MAX_WHOLE_BODY_BYTES else None
+        early = self._send_body(outgoing) if small is None else self._early_reply()
         if early is not None:
             return refusal(early, Stage.DATA)
         timeout_seconds = self._gate.reply_timeout()
         self._gate.check_last_byte()
         self.is_past_dot = True
-        if is_small:
-            shown = b"(%d octets)" % outgoing.size
-            self._wire.write(outgoing.body + b".\r\n", lambda: timeout_seconds, shown=shown)
-        else:
+        if small is None:
             self._wire.write(b".\r\n", lambda: timeout_seconds)
+        else:
+            shown = b"(%d octets)" % outgoing.size
+            self._wire.write(small + b".\r\n", lambda: timeout_seconds, shown=shown)
         code, text = self._wire.read_reply(self._gate.reply_timeout())
         if code // 100 == 2:
             self.is_in_step = True
@@ -408,14 +416,17 @@ class _Connection(smtplib.SMTP):
         self.is_in_step = code // 100 == 5
         return refusal(reply_of(code, text), Stage.DATA)
 
-    def _send_body(self, body: bytes) -> Reply | None:
+    def _send_body(self, outgoing: Outgoing) -> Reply | None:
         """Send all but the last line. Answers the refusal of a server that did not wait for the end."""
-        if not self._wire.has_unread:
+        for piece in outgoing.pieces():
+            if self._wire.has_input():
+                break
             try:
-                self.say(body, shown=b"(%d octets)" % len(body))
+                self.say(piece, shown=b"(%d octets)" % len(piece))
             except ConnectionEnded:
                 if not self._wire.has_input():
                     raise
+                break
         return self._early_reply()
 
     def _early_reply(self) -> Reply | None:

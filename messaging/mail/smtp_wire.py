@@ -6,11 +6,12 @@ A server may send anything: lines and replies are bounded in length, in number a
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
 from messaging.clock import Ticker
+from messaging.mail.message import Message
 
 #: Octets of one reply line. RFC 5321 allows 512, servers write more.
 MAX_REPLY_LINE_BYTES = 8192
@@ -40,26 +41,58 @@ class NotCrlf(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message as it goes over the wire."""
+    """A message as it goes over the wire: dot-stuffed (RFC 5321, section 4.5.2), without the line of the final dot."""
 
-    #: Dot-stuffed (RFC 5321, section 4.5.2), ends with CRLF; lacks only the final line with the dot.
-    body: bytes
     #: As RFC 1870 counts: without stuffing and without the final dot.
     size: int
     is_ascii: bool
+    #: Where the message is at hand as a whole.
+    body: bytes | None
+    _message: Message
 
     @classmethod
-    def of(cls, message: bytes) -> Self:
-        """Raises: NotCrlf."""
-        lines = message.count(b"\r\n")
-        if message.count(b"\n") != lines or message.count(b"\r") != lines:
-            raise NotCrlf("the message holds a CR or LF that is not part of a CRLF")
-        if not message.endswith(b"\r\n"):
-            message += b"\r\n"
-        body = message.replace(b"\r\n.", b"\r\n..")
+    def of(cls, message: Message) -> Self:
+        """Raises: NotCrlf; what is still to be read is looked at on the way."""
+        octets = message.whole
+        if octets is None:
+            return cls(message.size, message.is_ascii, None, message)
+        _check_crlf(octets)
+        if not octets.endswith(b"\r\n"):
+            octets += b"\r\n"
+        body = octets.replace(b"\r\n.", b"\r\n..")
         if body.startswith(b"."):
             body = b"." + body
-        return cls(body, len(message), message.isascii())
+        return cls(len(octets), octets.isascii(), body, message)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it. Raises: NotCrlf, SourceFailed."""
+        return _stuffed(self._message.chunks()) if self.body is None else iter((self.body,))
+
+
+def _check_crlf(octets: bytes) -> None:
+    lines = octets.count(b"\r\n")
+    if octets.count(b"\n") != lines or octets.count(b"\r") != lines:
+        raise NotCrlf("the message holds a CR or LF that is not part of a CRLF")
+
+
+def _stuffed(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Dots doubled wherever a line begins, also where CR, LF and dot come in different chunks."""
+    held = b""
+    at_line_start = True
+    for chunk in chunks:
+        octets = held + chunk
+        held = b"\r" if octets.endswith(b"\r") else b""
+        octets = octets.removesuffix(held)
+        if not octets:
+            continue
+        _check_crlf(octets)
+        body = octets.replace(b"\r\n.", b"\r\n..")
+        yield b"." + body if at_line_start and body.startswith(b".") else body
+        at_line_start = octets.endswith(b"\n")
+    if held:
+        raise NotCrlf("the message ends with a CR without its LF")
+    if not at_line_start:
+        yield b"\r\n"
 
 
 class SmtpWire:

@@ -22,6 +22,7 @@ from messaging.delivery.gate import ClaimTooOld, Gate, SendGate, SendLimits
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.errors import DeliveryError
 from messaging.mail import smtp as smtp_module
+from messaging.mail.message import Message
 from messaging.mail.smtp import Envelope, Security, SmtpServer, SmtpTransport
 from messaging.mail.smtp_wire import SmtpWire
 from messaging.settings import MailTransportSettings
@@ -146,12 +147,13 @@ def send(
     transport: SmtpTransport,
     server: ScriptedSmtpServer | SmtpServerProcess | SmtpServer | int,
     *to: str,
-    message: bytes = MESSAGE,
+    message: bytes | Message = MESSAGE,
     sender: str = SENDER,
     through: Gate | None = None,
 ) -> dict[str, RecipientResult]:
     where = server if isinstance(server, SmtpServer) else at(server)
-    return transport.send(where, Envelope(sender, to or ("a@example.com",)), message, through or gate())
+    given = message if isinstance(message, Message) else Message.of(message)
+    return transport.send(where, Envelope(sender, to or ("a@example.com",)), given, through or gate())
 
 
 def failure(transport: SmtpTransport, server: Any, *to: str, **options: Any) -> DeliveryError:
