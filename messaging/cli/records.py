@@ -1,0 +1,158 @@
+"""`messaging send`, `show`, `list`, `retry`, `cancel`: mail records, by id or newest first."""
+
+import sys
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from messaging.cli.acting import EXIT_WRONG, acting_for, print_json, refused
+from messaging.cli.values import (
+    MAX_ID,
+    AnyTenant,
+    AsJson,
+    RecordId,
+    RecordIds,
+    Tenant,
+    member,
+    time_value,
+    whole_number,
+)
+from messaging.delivery.status import SendStatus
+from messaging.errors import ConfigurationError, MessagingError
+from messaging.requests import BodyMode, MessageScope, Priority
+
+app = typer.Typer()
+
+#: Most records one `list` shows.
+MAX_PAGE = 1000
+
+
+@app.command()
+def send(
+    to: Annotated[list[str], typer.Option(help="A recipient, as `name@example.com` or `Name <name@example.com>`.")],
+    cc: Annotated[list[str] | None, typer.Option(help="As --to.")] = None,
+    bcc: Annotated[list[str] | None, typer.Option(help="As --to; in no header.")] = None,
+    subject: Annotated[str | None, typer.Option()] = None,
+    text: Annotated[str | None, typer.Option(help="Plain body; `-` reads standard input.")] = None,
+    html: Annotated[str | None, typer.Option(help="HTML body; `-` reads standard input.")] = None,
+    body_mode: Annotated[BodyMode | None, typer.Option(parser=member(BodyMode), metavar="MODE")] = None,
+    reply_to: Annotated[str | None, typer.Option()] = None,
+    server: Annotated[int | None, typer.Option(parser=whole_number(1, MAX_ID), metavar="ID")] = None,
+    priority: Annotated[Priority | None, typer.Option(parser=member(Priority), metavar="PRIORITY")] = None,
+    scope: Annotated[MessageScope, typer.Option(parser=member(MessageScope), metavar="SCOPE")] = MessageScope.TENANT,
+    read_receipt: Annotated[bool | None, typer.Option(help="Ask for one, or not; else the server's setting.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same key again answers the first record's id.")
+    ] = None,
+    send_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not before.")] = None,
+    expires_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not after.")] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Accept one mail and print its record's id."""
+    from messaging import api
+
+    if text == "-" and html == "-":
+        raise ConfigurationError("--html is '-'; --text reads standard input already")
+    with acting_for(tenant):
+        record_id = api.send_mail(
+            to=to,
+            cc=cc or (),
+            bcc=bcc or (),
+            subject=subject,
+            text_body=sys.stdin.read() if text == "-" else text,
+            html_body=sys.stdin.read() if html == "-" else html,
+            body_mode=body_mode,
+            reply_to=reply_to,
+            server_config_id=server,
+            priority=priority,
+            scope=scope,
+            read_receipt_requested=read_receipt,
+            idempotency_key=idempotency_key,
+            send_at=send_at,
+            expires_at=expires_at,
+        )
+    typer.echo(record_id)
+
+
+@app.command()
+def show(
+    record_id: RecordId,
+    bodies: Annotated[bool, typer.Option("--bodies", help="The bodies too.")] = False,
+    as_json: AsJson = False,
+    tenant: AnyTenant = None,
+) -> None:
+    """Tell the whole story of a record: where it stands and why, recipients, attempts, what comes next."""
+    from messaging.db.session import transaction
+    from messaging.mail.records import read_story
+    from messaging.terminal import print_story
+
+    with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
+        story = read_story(session, record_id, with_bodies=bodies)
+    if as_json:
+        told = asdict(story)
+        print_json(told if bodies else {k: v for k, v in told.items() if k not in ("body_text", "body_html")})
+    else:
+        print_story(story)
+
+
+@app.command("list")
+def list_records(
+    status: Annotated[SendStatus | None, typer.Option(parser=member(SendStatus), metavar="STATUS")] = None,
+    limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
+    before: Annotated[
+        int | None,
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this record, the last one shown."),
+    ] = None,
+    as_json: AsJson = False,
+    tenant: AnyTenant = None,
+) -> None:
+    """List records, newest first."""
+    from messaging.db.session import transaction
+    from messaging.mail.records import page
+    from messaging.terminal import print_page
+
+    with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
+        lines = page(session, status=status, limit=limit, before=before)
+    next_before = lines[-1].id if len(lines) == limit else None
+    if as_json:
+        print_json({"records": [asdict(line) for line in lines], "next_before": next_before})
+    else:
+        print_page(lines, next_before)
+
+
+@app.command()
+def retry(record_ids: RecordIds, tenant: AnyTenant = None) -> int:
+    """Ask for another attempt of each record: due now. Those that cannot have one are named, and the exit is 2."""
+    from messaging import api
+
+    code = 0
+    with acting_for(tenant, may_be_all=True):
+        for record_id in record_ids:
+            try:
+                api.retry(record_id)
+            except MessagingError as exc:
+                code = refused(str(exc))
+            else:
+                typer.echo(f"{record_id} is due now")
+    return code
+
+
+@app.command()
+def cancel(record_id: RecordId, tenant: AnyTenant = None) -> int:
+    """Call a record off and say truthfully what that means; exit 1 when nothing could be called off."""
+    from messaging import api
+    from messaging.delivery.cancel import CancelAnswer
+
+    with acting_for(tenant, may_be_all=True):
+        answer = api.cancel(record_id)
+    meaning = {
+        CancelAnswer.CANCELLED: "it was not sent and never will be",
+        CancelAnswer.STOPPED: "no further attempt; an earlier one did or may have reached somebody",
+        CancelAnswer.IN_PROGRESS: "a worker has it and nothing was changed; ask again",
+        CancelAnswer.ALREADY_FINAL: f"it had ended before, {answer.status}",
+        CancelAnswer.TOO_LATE: "it is sent",
+    }[answer.answer]
+    typer.echo(f"{answer.answer}: {meaning}")
+    return 0 if answer.answer in (CancelAnswer.CANCELLED, CancelAnswer.STOPPED) else EXIT_WRONG
