@@ -7,6 +7,8 @@ from sqlalchemy import CHAR, BigInteger, Identity, Table, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.base import Audited, Base
+from messaging.requests import MessageScope
+from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID, is_multi_tenancy
 
 
 class TenantMessageQuota(Audited, Base):
@@ -41,3 +43,10 @@ class TenantMessageUsage(Audited, Base):
 
 TENANT_MESSAGE_QUOTA: Table = TenantMessageQuota.__table__  # type: ignore[assignment]
 TENANT_MESSAGE_USAGE: Table = TenantMessageUsage.__table__  # type: ignore[assignment]
+
+
+def bucket(scope: str, tenant_id: int) -> int:
+    """Whose quota a record of this scope and owner is charged to."""
+    if not is_multi_tenancy():
+        return SINGLE_TENANT_ID
+    return PLATFORM_TENANT_ID if scope == MessageScope.PLATFORM else tenant_id
