@@ -145,6 +145,20 @@ class SmtpTransport:
                 return self._send_over(kept, server, envelope, outgoing, gate)
         return self._send_over(self._connect(server, gate), server, envelope, outgoing, gate)
 
+    def probe(self, server: SmtpServer, gate: Gate) -> tuple[str | None, DeliveryError | None]:
+        """Connect, protect and authenticate as for a message, and QUIT; sends nothing and keeps nothing.
+
+        Answers the server's greeting (None: there was none) and what failed (None: nothing did).
+        """
+        connection: _Connection | None = None
+        try:
+            connection = self._reach(server, gate)
+            self._open(connection, server, gate)
+        except DeliveryError as exc:
+            return connection.greeting if connection else None, exc
+        connection.end()
+        return connection.greeting, None
+
     def close_idle(self) -> None:
         """Close the kept connections that have idled for longer than allowed."""
         self._pool.close_idle()
@@ -154,13 +168,20 @@ class SmtpTransport:
         self._pool.close_all()
 
     def _connect(self, server: SmtpServer, gate: Gate) -> "_Connection":
+        connection = self._reach(server, gate)
+        self._open(connection, server, gate)
+        return connection
+
+    def _reach(self, server: SmtpServer, gate: Gate) -> "_Connection":
         try:
             timeout_seconds = gate.timeout(self._limits.connection_timeout_seconds)
             connected = self._connector.connect(server.host, server.port, timeout_seconds)
         except OSError as exc:
             raise _failure(exc, server, Stage.CONNECT) from exc
         wire = SmtpWire(connected, self._ticker)
-        connection = _Connection(server, wire, self._limits, self._ehlo_name, is_traced=self._debug)
+        return _Connection(server, wire, self._limits, self._ehlo_name, is_traced=self._debug)
+
+    def _open(self, connection: "_Connection", server: SmtpServer, gate: Gate) -> None:
         try:
             connection.open(self._tls, gate)
         except _MAPPED as exc:
@@ -168,7 +189,6 @@ class SmtpTransport:
         finally:
             if not connection.is_in_step:
                 connection.close()
-        return connection
 
     def _send_over(
         self, connection: "_Connection", server: SmtpServer, envelope: Envelope, outgoing: Outgoing, gate: Gate
@@ -226,6 +246,8 @@ class _Connection(smtplib.SMTP):
     ) -> None:
         super().__init__(local_hostname=ehlo_name)
         self.stage = Stage.CONNECT
+        #: What the server said first; None until it did.
+        self.greeting: str | None = None
         self.transactions = 0
         self.is_in_step = False
         #: Whether the last byte of the current message may be out.
@@ -247,6 +269,7 @@ class _Connection(smtplib.SMTP):
         if server.security is Security.IMPLICIT_TLS:
             self._encrypt(tls())
         code, text = self.getreply()
+        self.greeting = words_of(reply_of(code, text))
         if code != 220:
             raise smtplib.SMTPConnectError(code, text)
         self._greet()
