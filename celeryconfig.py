@@ -1,7 +1,8 @@
 """All of Celery's settings: broker, queues, routes, beat schedule, acknowledgement. Tests hold it to Celery's names.
 
 The database redelivers, the broker does not: tasks are acknowledged as they start and nothing is prefetched, so what is
-lost with a broker or a worker comes back by the lease (not claimed) or the sweep (claimed).
+lost with a broker or a worker comes back by the lease (not claimed) or the sweep (claimed). One task is different, the
+mail request: no row stands behind its message.
 """
 
 from kombu import Exchange as _Exchange
@@ -12,7 +13,7 @@ from messaging.settings import load_settings as _load_settings
 _settings = _load_settings()
 _dispatch, _queues = _settings.dispatch, _settings.queues
 
-# -- messages: pairs of ids and versions, as JSON and nothing else
+# -- messages: pairs of ids and versions (a mail request alone holds content), as JSON and nothing else
 accept_content = ["json"]
 task_serializer = "json"
 event_serializer = "json"
@@ -25,7 +26,8 @@ enable_utc = True
 task_default_queue = _queues.control
 # As objects: Flower asks them for their names before the workers have told it of theirs, and fails on a mapping.
 task_queues = [
-    _Queue(name, _Exchange(name, type="direct"), routing_key=name) for name in (_queues.control, _queues.mail_send)
+    _Queue(name, _Exchange(name, type="direct"), routing_key=name)
+    for name in (_queues.control, _queues.mail_send, _queues.mail_request)
 ]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
 task_create_missing_queues = False
@@ -34,8 +36,9 @@ task_routes = {
     "messaging.sweep": {"queue": _queues.control},
     "messaging.heartbeat": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
+    "messaging.mail_request": {"queue": _queues.mail_request},
 }
-imports = ("tasks.dispatch", "tasks.deliver", "tasks.sweep", "tasks.heartbeat")
+imports = ("tasks.dispatch", "tasks.deliver", "tasks.sweep", "tasks.heartbeat", "tasks.mail_request")
 
 # -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
 beat_schedule = {
@@ -58,11 +61,16 @@ worker_pool = "threads"
 # A delivery waits for a mail server most of its time; one process a core, by the operator.
 worker_concurrency = 8
 task_acks_late = False
+task_annotations = {
+    # The broker keeps it until the mail is accepted, and repeats it after `visibility_timeout`. A worker that holds one
+    # may end when its Redis restarts, hence a queue, and in production a worker, of its own. No events: it has content.
+    "messaging.mail_request": {"acks_late": True, "send_events": False},
+}
 worker_disable_prefetch = True
 worker_prefetch_multiplier = 1
 # With nothing prefetched there is nothing to reduce after a reconnect.
 worker_enable_prefetch_count_reduction = False
-# Only late acknowledgement would have something to cancel; without the setting Celery warns at each reconnect.
+# A thread cannot be cancelled (nor a mail request be asked to); without the setting Celery warns at each reconnect.
 worker_cancel_long_running_tasks_on_connection_loss = True
 worker_consumer = "tasks.poison:PoisonConsumer"
 worker_hijack_root_logger = False
@@ -82,7 +90,8 @@ broker_transport_options = {
     # Every process needs the same prefix, Flower too.
     "global_keyprefix": "msg:",
     "visibility_timeout": _settings.celery.visibility_timeout_seconds,
-    "unacked_restore_interval": 10,
+    # Seconds between two looks for messages whose time is over.
+    "unacked_restore_interval": min(10, _settings.celery.visibility_timeout_seconds),
     "unacked_restore_throttle": 1,
     # Without these a peer that vanished silently would hold a publisher or a consumer for ever.
     "socket_connect_timeout": 5,

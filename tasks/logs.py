@@ -26,6 +26,9 @@ _ROW_CONTENT = re.compile(
 _PER_TASK = ("celery.worker.strategy", "celery.app.trace")
 
 
+#: Says at DEBUG each task's whole message, content of mail requests and all.
+_WHOLE_MESSAGES = "celery.pool"
+
 #: What beat says at each tick.
 _SENDING = "Scheduler: Sending due task"
 
@@ -41,6 +44,7 @@ def configure(level: int | str | None, logfile: str | None = None) -> None:
     root.setLevel(level or logging.INFO)
     for name in _PER_TASK:
         logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.WARNING)
+    logging.getLogger(_WHOLE_MESSAGES).setLevel(logging.INFO)
     if root.level > logging.DEBUG:
         logging.getLogger("celery.beat").addFilter(_is_no_tick)
     structlog.configure(

@@ -47,6 +47,10 @@ class WrongArguments(TypeError):
     """A task's arguments have the right number and not the right shape."""
 
 
+class RedeliveredTooOften(Exception):
+    """The broker repeats a message that never comes to an end: it may be what kills its workers."""
+
+
 def archive(message: PoisonMessage) -> None:
     """Store one dead letter in a transaction of its own; counts and logs it. Never raises, never logs the payload."""
     facts = {
@@ -157,7 +161,7 @@ def on_task_failure(
     """Signal: a task raised. Its arguments do not fit, or there is a bug.."""
     if is_dependency_down(exception):
         return
-    if isinstance(exception, WorkerLostError):
+    if isinstance(exception, WorkerLostError | RedeliveredTooOften):
         kind = PoisonType.WORKER_LOST
     elif _fit(sender, args, kwargs) and not isinstance(exception, WrongArguments):
         kind = PoisonType.TASK_RAISED
@@ -174,6 +178,8 @@ def on_task_failure(
             task_name=sender.name,
             task_id=task_id,
             worker_name=process.hostname if process else None,
+            # What is acknowledged late has nothing behind it, neither a row nor beat.
+            is_only_copy=bool(sender.acks_late),
         )
     )
 

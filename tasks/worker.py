@@ -29,6 +29,7 @@ from messaging.db.engine import autocommitting, check_server, create_engine
 from messaging.delivery.hints import WorkerHints, live_workers
 from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
+from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
 from messaging.settings import Settings, load_settings
 from tasks.channels import CHANNELS, BuiltChannel
 from tasks.exposition import serve
@@ -74,6 +75,7 @@ class WorkerProcess:
         self._deliveries: dict[str, DeliveryWorker] = {}
         self._hints: dict[str, WorkerHints] = {}
         self._channels: list[BuiltChannel] = []
+        self._mail_requests: MailRequests | None = None
         #: Something to get once a stop was asked for. Not an Event: a second signal that interrupts `set` would wait
         #: for ever for the lock that the first one holds; this queue's `put` may be interrupted by itself.
         self._stop_asked: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -96,9 +98,26 @@ class WorkerProcess:
                 ticker=boot_seconds,
                 rng=random.Random(),
             )
-            self._hints[name] = WorkerHints(
-                self.redis, name, worker_name=f"{self.hostname}/{os.getpid()}", threads=self._threads
-            )
+            self._hints[name] = self._make_hints(name)
+
+    def _make_hints(self, name: str) -> WorkerHints:
+        return WorkerHints(self.redis, name, worker_name=f"{self.hostname}/{os.getpid()}", threads=self._threads)
+
+    def build_mail_requests(self) -> None:
+        """What accepts mail requests, where this process consumes their queue."""
+        if self.settings.queues.mail_request not in self._queues:
+            return
+        self._mail_requests = MailRequests(
+            self.engine, self.redis, self.settings, clock=utc_now, ticker=boot_seconds, stopping=self.stopping
+        )
+        self._hints[MAIL_REQUEST] = self._make_hints(MAIL_REQUEST)
+
+    @property
+    def mail_requests(self) -> MailRequests:
+        """What accepts mail requests. Raises: ConfigurationError, where their queue is not consumed."""
+        if self._mail_requests is None:
+            raise ConfigurationError("this worker does not consume the queue of mail requests, yet got one")
+        return self._mail_requests
 
     def deliver(self, channel: str, pairs: list[list[int]]) -> dict[str, int]:
         """Deliver a chunk; see `DeliveryWorker.deliver`."""
@@ -124,8 +143,9 @@ class WorkerProcess:
         )
         self._start("stop", self._stop_in_time)
         self._start("stranded", lambda: watch.run(self.stopping))
-        if self._deliveries:
+        if self._hints:
             self._start("registration", self._register)
+        if self._deliveries:
             self._start("watchdog", self._watch_sends)
         port = settings.metrics.port
         if port is not None:
@@ -255,6 +275,7 @@ def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProc
         refuse(f"MESSAGING_REDIS_URL cannot be read ({exc}); it looks like redis://host:6379/0")
     require_dependencies(made)
     made.build_deliveries()
+    made.build_mail_requests()
     made.start_threads()
     _process = made
     return made

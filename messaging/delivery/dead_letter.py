@@ -78,8 +78,9 @@ DEAD_LETTER_MESSAGE: Table = DeadLetterMessage.__table__  # type: ignore[assignm
 def store_poison(connection: Connection, message: PoisonMessage, *, record_tables: Sequence[Table]) -> int | None:
     """Archive a message that no worker could process; runs in the caller's transaction and answers the row's id.
 
-    A task that raised is archived once for its name and record while that row is pending: None then. `record_tables`
-    are the channels' send records, where the tenant of the record that the message names is looked up.
+    A task that raised is archived once for its name and record while that row is pending: None then. Not so a message
+    that is the only copy of what it asks for. `record_tables` are the channels' send records, where the tenant of the
+    record that the message names is looked up.
     """
     table = DEAD_LETTER_MESSAGE
     payload = storable_payload(message.body)
@@ -87,7 +88,7 @@ def store_poison(connection: Connection, message: PoisonMessage, *, record_table
     tenant_id = find_tenant_id(payload)
     if tenant_id is None and record_id is not None:
         tenant_id = _tenant_of(connection, record_id, record_tables)
-    if message.type is PoisonType.TASK_RAISED:
+    if message.type is PoisonType.TASK_RAISED and not message.is_only_copy:
         # Two workers that meet the same bug at once: the second waits for the first one's row to be there.
         key = f"{message.task_name}:{record_id}"
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))

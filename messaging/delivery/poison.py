@@ -42,6 +42,8 @@ class PoisonMessage:
     task_name: str | None = None
     task_id: str | None = None
     worker_name: str | None = None
+    #: Whether what it asks for is lost without this message, so that it is archived even beside another like it.
+    is_only_copy: bool = False
 
 
 def storable_payload(body: Any) -> Any:

@@ -52,10 +52,10 @@ def test_it_imports_the_settings_and_nothing_else_of_ours() -> None:
 
 
 def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
-    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out")
+    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out", QUEUES__MAIL_REQUEST="asked")
     assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
     queues = {queue.name for queue in config["task_queues"]}
-    assert {route["queue"] for route in config["task_routes"].values()} == queues == {"ctl", "out"}
+    assert {route["queue"] for route in config["task_routes"].values()} == queues == {"ctl", "out", "asked"}
     assert config["task_default_queue"] == "ctl"
 
 
@@ -92,6 +92,22 @@ def test_the_database_redelivers_and_the_broker_does_not(read: Read) -> None:
     assert config["accept_content"] == ["json"]
     assert config["result_backend"] is None
     assert config["broker_transport_options"]["global_keyprefix"] == "msg:"
+
+
+def test_the_mail_request_alone_is_acknowledged_late_and_tells_nothing_by_events(read: Read) -> None:
+    # operate.md section 15, P4
+    config = read()
+    assert config["task_annotations"] == {"messaging.mail_request": {"acks_late": True, "send_events": False}}
+    assert not config.keys() & {"task_reject_on_worker_lost", "task_acks_on_failure_or_timeout"}
+
+
+@pytest.mark.parametrize(("given", "interval"), [("300", 10), ("4", 4)])
+def test_what_the_broker_still_holds_is_looked_for_as_soon_as_its_time_may_be_over(
+    read: Read, given: str, interval: int
+) -> None:
+    options = read(CELERY__VISIBILITY_TIMEOUT_SECONDS=given)["broker_transport_options"]
+    assert (options["visibility_timeout"], options["unacked_restore_interval"]) == (int(given), interval)
+    assert options["unacked_restore_throttle"] == 1
 
 
 @pytest.mark.parametrize(
