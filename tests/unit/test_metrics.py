@@ -65,6 +65,7 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         metrics.due_to_sent_seconds('mail', 'smtp', 1); metrics.dispatch_lag('mail', 0.2)
         metrics.due_records('mail', 1); metrics.overdue_records('mail', 1); metrics.oldest_due('mail', 1)
         metrics.oldest_overdue('mail', 1); metrics.oldest_transaction(1)
+        metrics.rate_limited('mail', 'minute'); metrics.quota('mail', 'charged')
         """
         + SHOW,
         tmp_path,
@@ -80,6 +81,8 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         'messaging_released_total{channel="mail",reason="hold"}',
         'messaging_promoted_total{channel="mail"}',
         'messaging_swept_total{channel="mail",result="retry"}',
+        'messaging_rate_limited_total{channel="mail",result="minute"}',
+        'messaging_quota_total{channel="mail",result="charged"}',
         'messaging_poison_total{event_type="UNDECODABLE"}',
         'messaging_send_seconds_count{channel="mail",provider="smtp"}',
         'messaging_due_to_sent_seconds_count{channel="mail",provider="smtp"}',
