@@ -47,7 +47,7 @@ def text_field(name: str, text: str) -> str:
         if len(name) + 2 + len(text) <= LINE_CHARS:
             return f"{name}: {text}"
         return _folded(name, text.split(" "))
-    return _folded(name, _encoded_words(text, _word_chars(name)))
+    return _folded(name, encoded_words(text, _word_chars(name)))
 
 
 def literal_field(name: str, value: str) -> str:
@@ -115,7 +115,7 @@ def _phrase(text: str, word_chars: int) -> list[str]:
             return text.split(" ")
         if len(text) <= _MAX_PLAIN_CHARS and _WORDS.fullmatch(text):
             return ['"' + _SPECIAL_IN_QUOTES.sub(r"\\\1", text) + '"']
-    return _encoded_words(text, word_chars)
+    return encoded_words(text, word_chars)
 
 
 def _word_chars(name: str) -> int:
@@ -123,8 +123,11 @@ def _word_chars(name: str) -> int:
     return max(_MIN_WORD_CHARS, min(MAX_WORD_CHARS, ENCODED_LINE_CHARS - len(name) - 2))
 
 
-def _encoded_words(text: str, word_chars: int) -> list[str]:
-    """The whole text in encoded-words: a reader drops the space between two of them, so nothing is gained or lost."""
+def encoded_words(text: str, word_chars: int) -> list[str]:
+    """The whole text in encoded-words of at most `word_chars` characters.
+
+    A reader drops the space between two of them, so nothing is gained or lost.
+    """
     octets = text.encode()
     room = word_chars - _WORD_OVERHEAD
     quoted = len(octets.translate(None, _Q_SAFE))

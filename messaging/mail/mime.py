@@ -12,11 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
+from messaging.category import MarkerCode
+from messaging.errors import PreparationError
 from messaging.mail import header_fields
 from messaging.mail.addresses import Mailbox, parse_mailbox, parse_mailbox_list
+from messaging.mail.attached_files import AttachedFile, file_part
 from messaging.mail.headers import check_headers, clean_text
-from messaging.mail.message import Message
+from messaging.mail.message import Message, Piece
 from messaging.requests import BodyMode, Priority
+
+#: A part of a message, in pieces.
+Parts = list[bytes | Piece]
 
 
 class MessageBuildError(ValueError):
@@ -76,20 +82,27 @@ _FROM_LINE = re.compile(rb"^From ", re.MULTILINE)
 _FULL_LINE_AND_BLANK = re.compile(rb"^([^\r\n]{74,75})(=20|=09)\r$", re.MULTILINE)
 
 
-def build(content: MailContent) -> Message:
+def build(content: MailContent, files: Sequence[AttachedFile] = ()) -> Message:
     """The message: CRLF line ends, no line over 998 octets, 7-bit but for addresses that are not ASCII themselves.
 
-    Raises: MessageBuildError.
+    Without files it is in one piece; files are read, in their order, when the message is.
+
+    Raises: MessageBuildError; PreparationError where a file that must be looked through cannot be read.
     """
     try:
-        boundary = "=_" + hashlib.blake2b(content.message_id.encode(), digest_size=15).hexdigest()
-        return Message.of("\r\n".join(_header_fields(content)).encode() + b"\r\n" + _body(content, boundary))
+        token = hashlib.blake2b(content.message_id.encode(), digest_size=15).hexdigest().encode()
+        head = "\r\n".join(_header_fields(content)).encode() + b"\r\n"
+        body = _body_with_files(content, files, token) if files else _body(content, token)
+        return Message(_joined([head, *body]))
     except UnicodeEncodeError as exc:
         raise MessageBuildError("the content holds half a surrogate pair, which is no character") from exc
     except MessageBuildError:
         raise
     except ValueError as exc:
         raise MessageBuildError(str(exc)) from exc
+    except OSError as exc:
+        marker = MarkerCode.ATTACHMENT_UNAVAILABLE
+        raise PreparationError(marker, f"reading an attachment failed: {exc.strerror or type(exc).__name__}") from exc
 
 
 def _header_fields(content: MailContent) -> list[str]:
@@ -156,26 +169,59 @@ def _further_field(name: str, value: str) -> str:
     return header_fields.text_field(name, value)
 
 
-def _body(content: MailContent, boundary: str) -> bytes:
-    """The fields that describe the body, a blank line and the body."""
+def _body(content: MailContent, token: bytes, related: Sequence[Parts] = ()) -> Parts:
+    """The fields that describe the body, a blank line and the body; the html with what belongs to it."""
     mode = content.body_mode
     if mode == BodyMode.PLAIN:
-        return _text_part("plain", content.body_text, boundary)
-    html = _text_part("html", content.body_html, boundary)
+        return [_text_part("plain", content.body_text, token)]
+    html: Parts = [_text_part("html", content.body_html, token)]
+    if related:
+        # RFC 2387: `type` is that of the part the others belong to, the first.
+        html = _multipart(b'related; type="text/html"', b"=_r" + token, [html, *related])
     if mode == BodyMode.HTML:
         return html
-    mark = b"\r\n--" + boundary.encode()
-    return b"".join(
-        (
-            f'Content-Type: multipart/alternative;\r\n boundary="{boundary}"\r\n'.encode(),
-            *(mark, b"\r\n", _text_part("plain", content.body_text, boundary)),
-            *(mark, b"\r\n", html),
-            *(mark, b"--\r\n"),
-        )
-    )
+    return _multipart(b"alternative", b"=_" + token, [[_text_part("plain", content.body_text, token)], html])
 
 
-def _text_part(subtype: str, text: str | None, boundary: str) -> bytes:
+def _body_with_files(content: MailContent, files: Sequence[AttachedFile], token: bytes) -> Parts:
+    """send.md 4.1: inline images beside the html, all else after the bodies."""
+    inline: dict[str, Parts] = {}
+    attached: list[Parts] = []
+    for file in files:
+        if not file.content_id or content.body_mode == BodyMode.PLAIN:
+            attached.append(file_part(file, is_inline=False, token=token))
+        elif file.content_id in inline:
+            raise MessageBuildError(f"two inline images have the content_id {file.content_id!r}")
+        else:
+            inline[file.content_id] = file_part(file, is_inline=True, token=token)
+    body = _body(content, token, list(inline.values()))
+    return _multipart(b"mixed", b"=_m" + token, [body, *attached]) if attached else body
+
+
+def _multipart(subtype: bytes, boundary: bytes, parts: Sequence[Parts]) -> Parts:
+    """The field, and the parts between boundaries. None of the boundaries of a message begins with another."""
+    mark = b"\r\n--" + boundary
+    pieces: Parts = [b"Content-Type: multipart/" + subtype + b';\r\n boundary="' + boundary + b'"\r\n']
+    for part in parts:
+        pieces += [mark, b"\r\n", *part]
+    pieces += [mark, b"--\r\n"]
+    return pieces
+
+
+def _joined(parts: Parts) -> Parts:
+    """The same, with what is at hand in as few pieces as there are."""
+    pieces: Parts = []
+    at_hand: list[bytes] = []
+    for part in parts:
+        if isinstance(part, bytes):
+            at_hand.append(part)
+        else:
+            pieces += [b"".join(at_hand), part]
+            at_hand = []
+    return [*pieces, b"".join(at_hand)]
+
+
+def _text_part(subtype: str, text: str | None, token: bytes) -> bytes:
     """One part: its fields, a blank line and the text, every line of it ended, in the plainest fitting encoding."""
     if text is None:
         raise MessageBuildError(f"the body mode needs a {subtype} body and there is none")
@@ -186,7 +232,7 @@ def _text_part(subtype: str, text: str | None, boundary: str) -> bytes:
     octets = text.encode().replace(b"\n", b"\r\n")
     if octets and not octets.endswith(b"\n"):
         octets += b"\r\n"
-    if _is_safe_as_it_is(octets, boundary.encode()):
+    if _is_safe_as_it_is(octets, token):
         encoding, encoded = b"7bit", octets
     elif 6 * len(octets.translate(None, _UNQUOTED_OCTETS)) <= len(octets):
         encoding, encoded = b"quoted-printable", _quoted_printable(octets)
@@ -204,7 +250,7 @@ def _text_part(subtype: str, text: str | None, boundary: str) -> bytes:
     )
 
 
-def _is_safe_as_it_is(octets: bytes, boundary: bytes) -> bool:
+def _is_safe_as_it_is(octets: bytes, token: bytes) -> bool:
     """Whether a text passes every server and mailbox unchanged without an encoding."""
     return not (
         octets.translate(None, _PLAIN_OCTETS)
@@ -213,7 +259,7 @@ def _is_safe_as_it_is(octets: bytes, boundary: bytes) -> bool:
         or b"\r\n.\r\n" in octets
         or octets.startswith((b".\r\n", b"From "))
         or b"\nFrom " in octets
-        or boundary in octets
+        or token in octets
         or max(map(len, octets.split(b"\r\n"))) > _MAX_PLAIN_LINE
     )
 
