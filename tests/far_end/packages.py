@@ -4,10 +4,17 @@ import os
 import platform
 import shutil
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FOLDER = Path(__file__).resolve().parents[2] / ".farends"
+
+#: Debian's name of this architecture, a folder of its libraries.
+MULTIARCH = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux-gnu"
 
 #: Program -> (group of `fetch_packages.sh`, place below the group's root, further library folders).
 PROGRAMS = {
@@ -43,22 +50,41 @@ def find(name: str) -> Program:
     group, place, folders = PROGRAMS[name]
     root = FOLDER / group / "root"
     if (FOLDER / group / "stamp").exists() and (root / place).exists():
-        multiarch = sysconfig.get_config_var("MULTIARCH") or f"{platform.machine()}-linux-gnu"
-        libraries = [*folders, f"usr/lib/{multiarch}", f"lib/{multiarch}"]
+        libraries = [*folders, f"usr/lib/{MULTIARCH}", f"lib/{MULTIARCH}"]
         return Program(root / place, ":".join(str(root / each) for each in libraries))
     installed = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
     if installed:
         return Program(Path(installed), None)
+    raise _missing(name, group)
+
+
+def find_tree(group: str) -> Path:
+    """The root of a group's unpacked packages, for what is more than one program. Raises: FarEndMissing."""
+    if not (FOLDER / group / "stamp").exists():
+        raise _missing(group, group)
+    return FOLDER / group / "root"
+
+
+def _missing(what: str, group: str) -> FarEndMissing:
     reason = FOLDER / f"{group}.missing"
     why = reason.read_text().splitlines()[0] if reason.exists() else "not fetched yet"
-    raise FarEndMissing(f"far end missing: {name}: {why}; run `make farends`")
+    return FarEndMissing(f"far end missing: {what}: {why}; run `make farends`")
 
 
 def require(name: str) -> Program:
     """The program; where it is missing the test is skipped, in CI failed."""
+    return _or_skip(find, name)
+
+
+def require_tree(group: str) -> Path:
+    """The root of the group; where it is missing the test is skipped, in CI failed."""
+    return _or_skip(find_tree, group)
+
+
+def _or_skip(look: Callable[[str], T], name: str) -> T:
     import pytest
 
     try:
-        return find(name)
+        return look(name)
     except FarEndMissing as exc:
         pytest.skip(str(exc))
