@@ -25,6 +25,7 @@ from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_t
 from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
 from messaging.errors import ConfigurationError
 from messaging.mail import channel as mail
+from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendServerConfig
 from messaging.settings import Settings
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
@@ -40,6 +41,9 @@ BROKER_KEY_PREFIX = "msg:"
 BEAT_ALIVE_KEY = "msg:beat:alive"
 #: Seconds for which a tick that began says that a worker on the control queue is there, and beat or nudges.
 TICK_FRESH_SECONDS = 15.0
+
+#: Mail requests that may wait while a worker takes them: each is a transaction of milliseconds.
+MAX_WAITING_REQUESTS = 100
 
 #: Seconds from which an open transaction's snapshot slows the claim.
 OLD_TRANSACTION_SECONDS = 60.0
@@ -301,25 +305,44 @@ def _broker(settings: Settings) -> Findings:
             depth = {
                 queue: int(client.llen(BROKER_KEY_PREFIX + queue))
                 + int(client.llen(BROKER_KEY_PREFIX + queue + BACKLOG_KEY_SUFFIX))
-                for queue in (settings.queues.control, settings.queues.mail_send)
+                for queue in settings.queues.model_dump().values()
             }
     except (redis.RedisError, ValueError) as exc:
         yield Finding("broker", Level.FAIL, str(exc), advice)
         return
     yield Finding("broker", Level.OK, "answers")
     yield from _depths(settings, depth)
+    yield _mail_requests(settings, depth[settings.queues.mail_request])
+
+
+def _mail_requests(settings: Settings, waiting: int) -> Finding:
+    """No row stands behind a mail request, so nobody else would tell of one that no worker takes."""
+    check, queue = "mail requests", settings.queues.mail_request
+    try:
+        with _client(settings.redis_url) as client:
+            live = live_workers(client, MAIL_REQUEST)
+    except (redis.RedisError, ValueError) as exc:
+        return Finding(check, Level.WARN, f"who takes {queue} is not known: {exc}", "see Redis above")
+    if live:
+        return Finding(check, Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
+    if waiting:
+        detail = f"no worker takes {queue}, and {waiting} wait there"
+        return Finding(check, Level.FAIL, detail, f"start: messaging worker --queues {queue}")
+    return Finding(check, Level.OK, f"no worker takes {queue}, and nothing waits there")
 
 
 def _depths(settings: Settings, depth: dict[str, int]) -> Findings:
-    dispatch = settings.dispatch
-    # Ticks that nobody takes: what beat asks for until the first ones expire.
+    dispatch, queues = settings.dispatch, settings.queues
     limits = {
-        settings.queues.control: max(10, round(dispatch.tick_expires_seconds / dispatch.interval_seconds / 2)),
-        settings.queues.mail_send: dispatch.queue_target,
+        # Ticks that nobody takes: what beat asks for until the first ones expire.
+        queues.control: max(10, round(dispatch.tick_expires_seconds / dispatch.interval_seconds / 2)),
+        queues.mail_send: dispatch.queue_target,
+        queues.mail_request: MAX_WAITING_REQUESTS,
     }
-    for queue, length in depth.items():
+    for queue, limit in limits.items():
+        length = depth[queue]
         detail = f"{length} messages wait"
-        if length > limits[queue]:
+        if length > limit:
             advice = f"start or add: messaging worker --queues {queue}"
             yield Finding(f"queue {queue}", Level.WARN, detail, advice)
         else:

@@ -22,7 +22,12 @@ LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="DEBUG, INFO, WARNI
 def worker(
     queues: Annotated[
         str,
-        typer.Option(metavar="QUEUE,...", help="What it works on, by default all. In production one worker a queue."),
+        typer.Option(
+            "--queues",
+            "--queue",
+            metavar="QUEUE,...",
+            help="What it works on, by default all. In production one worker a queue.",
+        ),
     ] = "",
     concurrency: Annotated[
         int | None, typer.Option(parser=whole_number(1, 1000), metavar="N", help="Threads, by default 8.")
@@ -30,7 +35,10 @@ def worker(
     name: Annotated[str, typer.Option(help="Its name in Flower, unique on this host.")] = "",
     log_level: LogLevel = "INFO",
 ) -> None:
-    """Run a worker in this terminal: threads that deliver (queue mail_send) or run ticks (queue control)."""
+    """Run a worker in this terminal.
+
+    Its threads deliver (queue mail_send), run ticks (control) or accept other services' mails (mail_request).
+    """
     from messaging.settings import load_settings
 
     if name and not re.fullmatch(r"[A-Za-z0-9_.+-]{1,100}", name):

@@ -28,7 +28,7 @@ from sqlalchemy import create_engine
 from messaging.db import schema
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.embedded.programs import valkey_program
-from messaging.settings import DeliverySettings
+from messaging.settings import DeliverySettings, QueueSettings
 from tests.far_end.packages import Program, require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,9 +75,15 @@ def test_the_file_fits_the_compose_schema() -> None:
 
 def test_it_runs_the_parts_of_the_system() -> None:
     assert set(SERVICES) == {
-        "postgres", "broker", "migrate", "worker-mail", "worker-control", "beat", "flower", "mail",
+        "postgres", "broker", "migrate", "worker-mail", "worker-mail-request", "worker-control", "beat", "flower",
+        "mail",
     }  # fmt: skip
-    assert OURS == ["beat", "flower", "migrate", "worker-control", "worker-mail"]
+    assert OURS == ["beat", "flower", "migrate", "worker-control", "worker-mail", "worker-mail-request"]
+
+
+def test_every_queue_has_a_worker_of_its_own() -> None:
+    taken = [service["command"][3] for service in SERVICES.values() if "worker" in service.get("command", [])]
+    assert sorted(taken) == sorted(QueueSettings().model_dump().values())
 
 
 def test_no_secret_stands_in_it() -> None:
@@ -123,7 +129,7 @@ def test_a_container_may_do_little(name: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-@pytest.mark.parametrize("name", ["worker-mail", "worker-control"])
+@pytest.mark.parametrize("name", ["worker-mail", "worker-mail-request", "worker-control"])
 def test_a_worker_has_time_to_end_what_it_sends(name: str) -> None:
     grace = re.fullmatch(r"(\d+)s", SERVICES[name]["stop_grace_period"])
     assert grace is not None

@@ -19,6 +19,7 @@ from messaging.delivery.hints import WorkerHints
 from messaging.doctor import Finding, Level, examine
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.mail.acceptance import accept_mails
+from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.mail.models import MailSendServerConfig
 from messaging.requests import SendMail
 from messaging.settings import Settings
@@ -84,6 +85,8 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "broker",
         "queue control",
         "queue mail_send",
+        "queue mail_request",
+        "mail requests",
     ]
 
 
@@ -163,10 +166,23 @@ def test_a_long_queue_is_a_warning(make_settings: MakeSettings, redis_client: "r
     settings = make_settings(dispatch={"queue_target": 2})
     redis_client.rpush("msg:mail_send", *range(3))
     redis_client.rpush("msg:control", *range(500))
-    for queue in ("mail_send", "control"):
+    redis_client.rpush("msg:mail_request", *range(101))
+    for queue in ("mail_send", "control", "mail_request"):
         found = look(settings, f"queue {queue}")
         assert found.level is Level.WARN
         assert f"--queues {queue}" in found.advice
+
+
+def test_mail_requests_that_no_worker_takes_are_a_failure(settings: Settings, redis_client: "redis.Redis") -> None:
+    # Whoever publishes none needs no worker for them.
+    assert look(settings, "mail requests").level is Level.OK
+    redis_client.rpush("msg:mail_request", "one")
+    found = look(settings, "mail requests")
+    assert found.level is Level.FAIL
+    assert "messaging worker --queues mail_request" in found.advice
+    WorkerHints(redis_client, MAIL_REQUEST, worker_name="asked@host/1", threads=2).alive()
+    found = look(settings, "mail requests")
+    assert (found.level, found.detail) == (Level.OK, "mail_request: 1 with 2 threads")
 
 
 @pytest.mark.usefixtures("redis_client")
