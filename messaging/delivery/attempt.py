@@ -4,29 +4,26 @@ A chunk is claimed and prepared together; each record is sent, judged and timed 
 committer at once. Source: the protocol, section 2.
 """
 
-import json
 import logging
 import random
 import threading
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import Enum
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from messaging import metrics, tenancy
-from messaging.category import MARKER_CATEGORY, MarkerCode
+from messaging.category import MarkerCode
 from messaging.clock import Clock, Ticker
-from messaging.db.trouble import is_away, is_passing, sqlstate
-from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.claim import ClaimUnclear, Pair, claim
 from messaging.delivery.committer import Committer, Release, Tally, Unclear
 from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
 from messaging.delivery.outcome import Failure, judge
+from messaging.delivery.preparing import Preparing, unforeseen, unworded
 from messaging.delivery.recipients import RecipientResult, open_recipients
 from messaging.delivery.status import SendStatus
 from messaging.errors import DeliveryError, PreparationError
@@ -34,11 +31,44 @@ from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of preparation after which what is prepared is written back and sent, before more is prepared.
-PREPARE_SLICE_SECONDS = 0.5
-
 #: Seconds after which a claim given back because a dependency was down, or because it was too old, is due again.
 RELEASE_WAIT_SECONDS = (5.0, 30.0)
+
+#: Seconds after which a claim given back because its quota's row was busy is due again.
+LEDGER_WAIT_SECONDS = (1.0, 5.0)
+
+
+class Reason(Enum):
+    """Why a claim is given back unsent (T11): label of the metric, wait, what the record says."""
+
+    HOLD = ("hold", (0.0, 0.0), "given back: its chunk was worked on for DELIVERY__CHUNK_HOLD_SECONDS")
+    STOPPING = ("stopping", (0.0, 0.0), "given back: its worker is stopping")
+    DEPENDENCY = ("dependency", RELEASE_WAIT_SECONDS, "given back: a dependency of the worker was away")
+    OLD = ("old", RELEASE_WAIT_SECONDS, "given back: the claim was too old to start or end a send")
+    LEDGER = (
+        "dependency",
+        LEDGER_WAIT_SECONDS,
+        "given back: the month's usage was locked by others for longer than DATABASE__LOCK_TIMEOUT_SECONDS",
+        MarkerCode.QUOTA_LEDGER_CONFLICT,
+    )
+    WINDOWS_AWAY = (
+        "dependency",
+        RELEASE_WAIT_SECONDS,
+        "given back: Redis does not answer, so the server's limits cannot be checked",
+        MarkerCode.RATE_LIMIT_UNAVAILABLE,
+    )
+
+    def __init__(
+        self,
+        label: str,
+        wait_seconds: tuple[float, float],
+        message: str,
+        code: MarkerCode = MarkerCode.CLAIM_RELEASED,
+    ) -> None:
+        self.label = label
+        self.wait_seconds = wait_seconds
+        self.message = message
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +143,7 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
     try:
         work.run()
     except BaseException:
-        work.release_rest("dependency")  # C19: whatever escapes gives the rest back first
+        work.release_rest(Reason.DEPENDENCY)  # C19: whatever escapes gives the rest back first
         raise
     delivery.committer.hurry()
     return tally.wait()
@@ -128,6 +158,7 @@ class _Chunk:
         self._tally = tally
         #: Position of the next claim that is neither begun nor given back.
         self._next = 0
+        self._preparing = Preparing(delivery.engine, delivery.channel, delivery.settings.quota, delivery.ticker)
         self._hold_until = delivery.ticker() + delivery.settings.delivery.chunk_hold_seconds
 
     def run(self) -> None:
@@ -138,14 +169,14 @@ class _Chunk:
             delivery.channel.load(self._claims)
         except SQLAlchemyError as exc:
             logger.warning("database away before the send", extra={"error": type(exc).__name__})
-            self.release_rest("dependency")
+            self.release_rest(Reason.DEPENDENCY)
             return
         is_first = True
         while self._next < len(self._claims):
             if not is_first and delivery.ticker() >= self._hold_until:
-                self.release_rest("hold")
+                self.release_rest(Reason.HOLD)
             elif delivery.is_stopping():
-                self.release_rest("stopping")
+                self.release_rest(Reason.STOPPING)
             else:
                 if not self._claims[self._next].is_prepared and not self._prepare_some():
                     continue
@@ -154,116 +185,46 @@ class _Chunk:
                 is_first = False
                 self._one(current)
 
-    def release_rest(self, reason: str) -> None:
+    def release_rest(self, reason: Reason) -> None:
         """Give back what is not begun (T11)."""
         rest, self._next = self._claims[self._next :], len(self._claims)
         for claimed in rest:
             self._release(claimed, reason)
 
-    def _release(self, claimed: Claim, reason: str) -> None:
-        delivery = self._delivery
-        delay = 0.0 if reason in ("hold", "stopping") else delivery.rng.uniform(*RELEASE_WAIT_SECONDS)
-        message = _RELEASE_MESSAGES[reason]
-        delivery.committer.submit(Release(claimed, delay, reason, message=message), self._tally)
+    def _release(self, claimed: Claim, reason: Reason) -> None:
+        delay = self._delivery.rng.uniform(*reason.wait_seconds)
+        self._delivery.committer.submit(
+            Release(claimed, delay, reason.label, code=reason.code, message=reason.message), self._tally
+        )
 
     # -- preparation ------------------------------------------------------------------------------------------------
 
     def _prepare_some(self) -> bool:
-        """Prepare the next claims for a slice of time and write them back; answers whether the next one may be sent."""
+        """Prepare the next claims for a slice of time; answers whether the next one may be sent."""
         delivery = self._delivery
         started = delivery.ticker()
-        ready: list[tuple[Claim, dict[str, Any]]] = []
-        position = self._next
-        while position < len(self._claims) and delivery.ticker() - started < PREPARE_SLICE_SECONDS:
-            claimed = self._claims[position]
-            if claimed.is_prepared:
-                position += 1
-                continue
-            with tenancy.tenant(claimed.tenant_id):
-                try:
-                    ready.append((claimed, dict(delivery.channel.prepare(claimed))))
-                    position += 1
-                except PreparationError as exc:
-                    self._drop(position)
-                    self._record(claimed, Failure(exc.category, exc.marker, str(exc)), started)
-                except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
-                    logger.error("preparation raised", extra={"record_id": claimed.record_id, **_unworded(exc)})
-                    self._drop(position)
-                    self._record(claimed, _unforeseen(MarkerCode.PREPARE_FAILED, exc), started)
-        if ready:
-            self._write_back(ready)
+        result = self._preparing.prepare_some(self._claims[self._next :])
+        gone = {claimed.record_id for claimed in (*result.lost, *result.conflicted, *result.unclear)}
+        gone |= {claimed.record_id for claimed, _ in result.failed}
+        self._claims = [claimed for claimed in self._claims if claimed.record_id not in gone]
+        for claimed, failure in result.failed:
+            self._record(claimed, failure, started)
+        for claimed in result.conflicted:
+            self._release(claimed, Reason.LEDGER)
+        if result.lost:
+            self._tally.count_now("not_mine", len(result.lost))
+        if result.unclear:
+            self._release_unclear(result.unclear)
+            self.release_rest(Reason.DEPENDENCY)
         return self._next < len(self._claims) and self._claims[self._next].is_prepared
-
-    def _drop(self, position: int) -> None:
-        del self._claims[position]
-
-    def _write_back(self, ready: list[tuple[Claim, dict[str, Any]]]) -> None:
-        """T4, one statement for all; a record that did not move is somebody else's now."""
-        delivery = self._delivery
-        names = delivery.channel.prepared_columns
-        rows = [{"id": c.record_id, "version": c.version, **values} for c, values in ready]
-        try:
-            moved = self._write_prepared(names, [c for c, _ in ready], json.dumps(rows, default=datetime.isoformat))
-        except SQLAlchemyError as exc:
-            self._refused(ready, exc)
-            return
-        for claimed, values in ready:
-            if claimed.record_id in moved:
-                claimed.version += 1
-                claimed.content.update((k, v) for k, v in values.items() if v is not None)
-            else:
-                self._claims.remove(claimed)
-                self._tally.count_now("not_mine", 1)
-                metrics.lost_updates(delivery.channel.name, "prepare")
-                logger.debug("preparation lost", extra={"record_id": claimed.record_id})
-
-    def _refused(self, ready: list[tuple[Claim, dict[str, Any]]], exc: SQLAlchemyError) -> None:
-        """A write-back raised: away gives all back; what the database will not take is found one by one."""
-        if is_away(exc) or is_passing(exc):
-            logger.warning(
-                "database away at the write-back", extra={"error": type(exc).__name__, "sqlstate": sqlstate(exc)}
-            )
-            self._release_unclear([claimed for claimed, _ in ready])
-            self.release_rest("dependency")
-        elif len(ready) > 1:
-            for one in ready:
-                self._write_back([one])
-        else:
-            claimed = ready[0][0]
-            logger.error(
-                "preparation refused by the database", extra={"record_id": claimed.record_id, "sqlstate": sqlstate(exc)}
-            )
-            self._claims.remove(claimed)
-            self._record(claimed, _unforeseen(MarkerCode.PREPARE_FAILED, exc), self._delivery.ticker())
 
     def _release_unclear(self, claims: Sequence[Claim]) -> None:
         """Their write-back may have moved their version or not: they are given back by their token."""
         delivery = self._delivery
         delay = delivery.rng.uniform(*RELEASE_WAIT_SECONDS)
-        for claimed in claims:
-            self._claims.remove(claimed)
         self._tally.count_now("released", len(claims))
         ids = [claimed.record_id for claimed in claims]
         delivery.committer.release_unclear(Unclear(ids, claims[0].token, delay))
-
-    def _write_prepared(self, names: tuple[str, ...], claims: Sequence[Claim], rows: str) -> set[int]:
-        """Ids that moved. A lost reply is read again by the token, and the rest written once more."""
-        delivery = self._delivery
-        table = delivery.channel.table
-        token = claims[0].token
-        parameters = {"rows": rows, "token": token}
-        try:
-            with delivery.engine.connect() as connection:
-                return set(connection.execute(statements.prepared(table, names), parameters).scalars())
-        except DBAPIError as exc:
-            if not exc.connection_invalidated:
-                raise
-        with delivery.engine.connect() as connection:
-            found = connection.execute(
-                statements.claimed_by(table), {"ids": [c.record_id for c in claims], "token": token}
-            ).fetchall()
-            written = {row.id for row in found if row.prepared_at is not None}
-            return written | set(connection.execute(statements.prepared(table, names), parameters).scalars())
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
@@ -282,7 +243,7 @@ class _Chunk:
                     dict(delivery.channel.send(claimed, to_name, gate)) if to_name else {}
                 )
             except ClaimTooOld:
-                self._release(claimed, "old")
+                self._release(claimed, Reason.OLD)
                 return
             except DeliveryError as exc:
                 learnt = Failure(exc.category, exc.code, exc.text, exc.retry_after_seconds, exc.is_uncertain)
@@ -290,11 +251,11 @@ class _Chunk:
                 learnt = Failure(exc.category, exc.marker, str(exc))
             except SQLAlchemyError as exc:
                 logger.warning("database away during the send's preparation", extra={"error": type(exc).__name__})
-                self._release(claimed, "dependency")
+                self._release(claimed, Reason.DEPENDENCY)
                 return
             except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
-                logger.error("send raised", extra={"record_id": claimed.record_id, **_unworded(exc)})
-                learnt = _unforeseen(MarkerCode.UNEXPECTED, exc)
+                logger.error("send raised", extra={"record_id": claimed.record_id, **unworded(exc)})
+                learnt = unforeseen(MarkerCode.UNEXPECTED, exc)
             finally:
                 delivery.watch.end()
             metrics.send_seconds(delivery.channel.name, delivery.channel.provider, delivery.ticker() - started)
@@ -320,25 +281,6 @@ class _Chunk:
         outcome.started_at = started
         outcome.ended_at = delivery.ticker()
         delivery.committer.submit(outcome, self._tally)
-
-
-_RELEASE_MESSAGES = {
-    "hold": "given back: its chunk was worked on for DELIVERY__CHUNK_HOLD_SECONDS",
-    "stopping": "given back: its worker is stopping",
-    "dependency": "given back: a dependency of the worker was away",
-    "old": "given back: the claim was too old to start or end a send",
-}
-
-
-def _unworded(exc: Exception) -> dict[str, object]:
-    """A bug for the log: its type and where it came from, not its words, which may hold what was being sent."""
-    frames = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(exc.__traceback__)]
-    return {"error": type(exc).__qualname__, "frames": frames}
-
-
-def _unforeseen(marker: MarkerCode, exc: Exception) -> Failure:
-    """A bug's failure: its type, not its words, which may hold what was being sent."""
-    return Failure(MARKER_CATEGORY[marker], marker, f"{type(exc).__module__}.{type(exc).__qualname__}")
 
 
 def _iso(at: datetime) -> str:

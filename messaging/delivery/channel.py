@@ -71,13 +71,17 @@ class Channel(Protocol):
 
     @property
     def prepared_columns(self) -> tuple[str, ...]:
-        """Columns that `prepare` fills, `prepared_at` among them."""
+        """Columns that `prepare` may fill, `prepared_at` among them."""
+
+    @property
+    def monthly_default(self) -> int | None:
+        """Messages a month of a quota bucket without a limit of its own; None is unlimited."""
 
     def load(self, claims: Sequence[Claim]) -> None:
         """Read what preparing and sending these records will need, one query a chunk. Raises what the driver raises."""
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
-        """First attempt only: values for `prepared_columns`; None leaves a column as it is. No I/O.
+        """First attempt only: values for some `prepared_columns`; None leaves a column as it is. No I/O.
 
         Raises: PreparationError.
         """

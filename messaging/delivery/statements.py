@@ -14,9 +14,16 @@ from sqlalchemy.dialects import postgresql
 
 from messaging.category import MarkerCode
 from messaging.delivery.dead_letter import SEND_DEAD_LETTER, DeadLetterSource
+from messaging.quota import TENANT_MESSAGE_QUOTA, TENANT_MESSAGE_USAGE
 
 #: Seconds after which rows whose message could not be published are due again (C18).
 UNPUBLISHED_DUE_SECONDS = 5
+
+
+_USAGE, _QUOTA = TENANT_MESSAGE_USAGE.name, TENANT_MESSAGE_QUOTA.name
+
+#: The calendar month by the database's clock, e.g. `2026-11`.
+_PERIOD = "CAST(to_char(now() AT TIME ZONE CAST(:zone AS text), 'YYYY-MM') AS char(7))"
 
 
 def _accepted(table: Table, alias: str) -> str:
@@ -157,23 +164,60 @@ def claimed_by(table: Table) -> TextClause:
 
 
 @lru_cache
-def prepared(table: Table, names: tuple[str, ...]) -> TextClause:
-    """T4: write the prepared fields `names` back. Guard: mine, not prepared yet. A null leaves the field as it is.
+def prepared(table: Table, names: tuple[str, ...], channel: str) -> TextClause:
+    """T4: charge the monthly quota and write the prepared fields `names` back, all of it or nothing.
 
-    Parameters: `rows`, a JSON array of objects with `id`, `version` and the names; `token`. Answers `id`.
+    Guard: mine, not prepared yet. A null leaves a field as it is. Records are locked first and usage rows last, both in
+    one order; whoever waited for a usage row goes on from what the one before charged. Where not all records of a
+    bucket fit under its limit, high priority goes first, then the oldest.
+
+    Parameters: `rows`, a JSON array of objects with `id`, `version`, `bucket` and the names; `token`; `zone`, whose
+    month it is; `default_limit` of buckets without one of their own, null: unlimited. Answers of each record that is
+    mine `id`, `is_written`, `has_usage` (false: its bucket has no row of this month yet, see `open_month`),
+    `monthly_limit` and `period`.
     """
-    columns = {"id": "bigint", "version": "bigint"} | {name: _sql_type(table, name) for name in names}
+    columns = {"id": "bigint", "version": "bigint", "bucket": "bigint"}
+    columns |= {name: _sql_type(table, name) for name in names}
     sets = ", ".join(f"{name} = coalesce(p.{name}, r.{name})" for name in names)
     return text(f"""
         WITH p AS MATERIALIZED (
             {_records(columns, "p")}),
         mine AS MATERIALIZED (
-            SELECT r.id FROM {table.name} r JOIN p ON r.id = p.id AND r.version = p.version
+            SELECT r.id, r.lane, p.bucket FROM {table.name} r JOIN p ON r.id = p.id AND r.version = p.version
             WHERE r.claim_token = :token AND {_has_status("r", "SENDING")} AND r.prepared_at IS NULL
-            ORDER BY r.id FOR UPDATE OF r)
-        UPDATE {table.name} r SET {sets}, version = r.version + 1, updated_at = now()
-        FROM p WHERE r.id = p.id AND r.id = ANY (ARRAY(SELECT id FROM mine))
-        RETURNING r.id
+            ORDER BY r.id FOR UPDATE OF r),
+        month AS MATERIALIZED (SELECT {_PERIOD} AS period),
+        usage AS MATERIALIZED (
+            SELECT u.tenant_id AS bucket, u.{channel}_used AS used,
+                coalesce(q.{channel}_monthly_limit, CAST(:default_limit AS bigint)) AS monthly_limit
+            FROM {_USAGE} u LEFT JOIN {_QUOTA} q ON q.tenant_id = u.tenant_id
+            WHERE u.tenant_id = ANY (ARRAY(SELECT bucket FROM mine)) AND u.period = (SELECT period FROM month)
+            ORDER BY u.tenant_id FOR UPDATE OF u),
+        judged AS MATERIALIZED (
+            SELECT m.id, bucket, u.monthly_limit, u.monthly_limit IS NULL OR u.used
+                + row_number() OVER (PARTITION BY bucket ORDER BY m.lane, m.id) <= u.monthly_limit AS fits
+            FROM mine m JOIN usage u USING (bucket)),
+        charged AS (
+            UPDATE {_USAGE} u SET {channel}_used = u.{channel}_used + c.count, {channel}_limit = c.monthly_limit,
+                version = u.version + 1, updated_at = now()
+            FROM (SELECT bucket, monthly_limit, count(*) FROM judged WHERE fits GROUP BY bucket, monthly_limit) c
+            WHERE u.tenant_id = c.bucket AND u.period = (SELECT period FROM month)),
+        written AS (
+            UPDATE {table.name} r SET {sets}, version = r.version + 1, updated_at = now()
+            FROM p WHERE r.id = p.id AND r.id = ANY (ARRAY(SELECT id FROM judged WHERE fits))
+            RETURNING r.id)
+        SELECT m.id, w.id IS NOT NULL AS is_written, j.id IS NOT NULL AS has_usage, j.monthly_limit, month.period
+        FROM mine m CROSS JOIN month LEFT JOIN judged j USING (id) LEFT JOIN written w USING (id)
+    """)
+
+
+@lru_cache
+def open_month() -> TextClause:
+    """A usage row of this month for each of `buckets` that has none. Parameters: `buckets`, `zone`."""
+    return text(f"""
+        INSERT INTO {_USAGE} (tenant_id, period)
+        SELECT bucket, {_PERIOD} FROM unnest(CAST(:buckets AS bigint[])) bucket ORDER BY bucket
+        ON CONFLICT (tenant_id, period) DO NOTHING
     """)
 
 

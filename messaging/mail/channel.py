@@ -37,6 +37,7 @@ class MailChannel:
         self, engine: Engine, settings: Settings, transport: SmtpTransport, *, clock: Clock, ticker: Ticker
     ) -> None:
         self.queue = settings.queues.mail_send
+        self.monthly_default = settings.quota.mail_monthly_default
         self._settings = settings
         self._transport = transport
         self._clock = clock

@@ -20,7 +20,10 @@ from tests.integration.delivery.desk import Desk
 from tests.integration.delivery.records import Records
 
 #: What a test may leave behind.
-TABLES = "mail_send_record, mail_send_server_config, send_attempt, dead_letter_message"
+TABLES = (
+    "mail_send_record, mail_send_server_config, send_attempt, dead_letter_message, mail_template, stored_file,"
+    " tenant_message_quota, tenant_message_usage"
+)
 
 
 @pytest.fixture(scope="session")

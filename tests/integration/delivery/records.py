@@ -26,6 +26,7 @@ from messaging.delivery.due import FIRST_CURSOR, Leased, lease, promote
 from messaging.delivery.outcome import Failure, Outcome, OutcomeWriter, judge
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.delivery.record import SEND_ATTEMPT
+from messaging.delivery.write_back import bucket_of
 from messaging.mail.channel import MailChannel, envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
 from messaging.settings import RetrySettings
@@ -147,6 +148,7 @@ class Records:
     def prepare(self, claims: Sequence[Claim], token: int | None = None) -> set[int]:
         """Write some prepared fields back (T4); ids that moved."""
         names = self.channel.prepared_columns
+        self.run(statements.open_month(), buckets=sorted({bucket_of(c) for c in claims}), zone="UTC")
         values = {
             "server_config_id": 1,
             "from_address": "shop@example.org",
@@ -154,16 +156,24 @@ class Records:
             "prepared_at": "2026-01-02T03:04:05+00:00",
         }
         moved = self.run(
-            statements.prepared(T, names),
+            statements.prepared(T, names, "mail"),
             rows=json.dumps(
                 [
-                    {"id": c.record_id, "version": c.version, "message_id": f"<{c.record_id}@example.org>", **values}
+                    {
+                        "id": c.record_id,
+                        "version": c.version,
+                        "bucket": bucket_of(c),
+                        "message_id": f"<{c.record_id}@example.org>",
+                        **values,
+                    }
                     for c in claims
                 ]
             ),
+            zone="UTC",
+            default_limit=None,
             token=claims[0].token if token is None else token,
         )
-        ids = {row.id for row in moved}
+        ids = {row.id for row in moved if row.is_written}
         for c in claims:
             if c.record_id in ids:
                 c.version += 1
