@@ -14,10 +14,13 @@ if TYPE_CHECKING:
         configure,
         mark_bounced,
         mark_read_receipt,
+        quota_history,
+        quota_usage,
         retry,
         retry_batch,
         send_mail,
         send_mail_batch,
+        set_quota_limits,
         status,
     )
     from messaging.delivery.cancel import CancelAnswer, Cancelled
@@ -31,12 +34,14 @@ if TYPE_CHECKING:
         TenantContextMissing,
         TenantMismatch,
     )
+    from messaging.quota import MonthUsage, Usage
     from messaging.requests import BodyMode, MessageScope, Priority, SendMail
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
 
 _HOME = {
     "messaging.api": (
         *("MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
+        *("quota_history", "quota_usage", "set_quota_limits"),
         *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
     ),
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
@@ -45,6 +50,7 @@ _HOME = {
         *("ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
         *("TenantContextMissing", "TenantMismatch"),
     ),
+    "messaging.quota": ("MonthUsage", "Usage"),
     "messaging.requests": ("BodyMode", "MessageScope", "Priority", "SendMail"),
     "messaging.tenancy": ("PLATFORM_TENANT_ID", "all_tenants", "tenant"),
 }
@@ -60,6 +66,7 @@ __all__ = [
     "MessageRejected",
     "MessageScope",
     "MessagingError",
+    "MonthUsage",
     "Priority",
     "RecordNotFound",
     "SendMail",
@@ -67,15 +74,19 @@ __all__ = [
     "StateError",
     "TenantContextMissing",
     "TenantMismatch",
+    "Usage",
     "all_tenants",
     "cancel",
     "configure",
     "mark_bounced",
     "mark_read_receipt",
+    "quota_history",
+    "quota_usage",
     "retry",
     "retry_batch",
     "send_mail",
     "send_mail_batch",
+    "set_quota_limits",
     "status",
     "tenant",
 ]

@@ -14,7 +14,7 @@ from typing import Any, overload
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
-from messaging import metrics, tenancy
+from messaging import metrics, quota, tenancy
 from messaging.clock import utc_now
 from messaging.db.encryption import use_keys
 from messaging.db.engine import create_engine
@@ -29,6 +29,7 @@ from messaging.mail import receipts
 from messaging.mail.acceptance import MAX_ID, accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
+from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
 
@@ -192,6 +193,42 @@ def mark_read_receipt(record_id: int, *, session: Session | None = None) -> bool
         with _connection(session) as connection:
             return receipts.mark_read_receipt(connection, record_id)
     return False
+
+
+def quota_usage(tenant_id: int | None = None, *, session: Session | None = None) -> Usage:
+    """What a tenant has used of this month's quota, and its limit; zeros where nothing was charged yet.
+
+    None is the current tenant; -1 is the platform's own. The platform may ask for any.
+
+    Raises:
+        TenantMismatch: Another tenant's.
+    """
+    settings = environment().settings
+    with _session(session) as s:
+        return quota.usage(s, tenant_id, settings.quota)
+
+
+def quota_history(
+    tenant_id: int | None = None, *, months: int = 24, session: Session | None = None
+) -> Sequence[MonthUsage]:
+    """A tenant's months in which something was charged, newest first. Raises: as `quota_usage`."""
+    environment()
+    with _session(session) as s:
+        return quota.history(s, tenant_id, months=months)
+
+
+def set_quota_limits(
+    tenant_id: int, *, mail: int | Unchanged | None = UNCHANGED, session: Session | None = None
+) -> None:
+    """Set a tenant's monthly limits, as the platform: None is the default of the settings, 0 lets nothing out.
+
+    Raises:
+        TenantMismatch: A tenant asks for it.
+        ValueError: A limit below 0, or no whole number.
+    """
+    environment()
+    with _session(session) as s:
+        quota.set_limits(s, tenant_id, mail=mail)
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,9 @@ def upgrade() -> None:
         sa.Column("mail_monthly_limit", sa.BigInteger(), nullable=True),
         sa.Column("sms_monthly_limit", sa.BigInteger(), nullable=True),
         *_audit(),
+        sa.CheckConstraint(
+            "mail_monthly_limit >= 0 AND sms_monthly_limit >= 0", name=op.f("ck_tenant_message_quota_limits")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_tenant_message_quota")),
         sa.UniqueConstraint("tenant_id", name=op.f("uq_tenant_message_quota_tenant_id")),
     )
