@@ -1,25 +1,45 @@
 """Tenant rows: confined on every ORM read, stamped on every ORM write. The only way past is `all_tenants()`.
 
-The listeners sit on SQLAlchemy's `Session` class, so an application's own sessions are confined as well. Core
-statements on tables are not covered: they are kept to the hot path and name ids that a guarded statement produced. Nor
-are the legacy `Session.bulk_*` methods, which tell no listener.
+The listeners sit on SQLAlchemy's `Session` class, so an application's own sessions are confined as well:
+
+- Statements get the tenant as a condition (`do_orm_execute`).
+- Each tenant's rows are objects of their own within a session, by SQLAlchemy's identity token, as if a tenant were a
+  shard: what one tenant loaded is never what `Session.get` answers another. So, with multi-tenancy, `get` always asks.
+- What a flush writes is stamped and checked before it begins, and once more as SQL, which also sees the legacy
+  `Session.bulk_*` methods, as they tell no session listener: inserts are stamped, updates and deletes confined.
+
+Not covered: Core statements on tables and raw SQL, kept to the hot path and to ids that a guarded statement produced; a
+`joinedload` from an application's own class, as no statement shows it; rows loaded in one statement with entities of an
+application's own, which are keyed plainly, as a token would double those; an object in hand, which stays readable.
 """
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, ClauseElement, Executable, Update, event
-from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column, with_loader_criteria
+from sqlalchemy import BigInteger, Connection, Delete, Executable, Insert, Update, event, inspect
+from sqlalchemy.orm import (
+    Mapped,
+    ORMExecuteState,
+    Session,
+    SessionTransaction,
+    UOWTransaction,
+    mapped_column,
+    with_loader_criteria,
+)
 from sqlalchemy.orm.attributes import get_history
-from sqlalchemy.sql import visitors
 
 from messaging import tenancy
+from messaging.db import reading
 from messaging.errors import TenantContextMissing, TenantMismatch
+
+#: Marks the column in a table's metadata.
+_OWNER = "tenant_rows"
 
 
 class TenantOwned:
     """A row that belongs to one tenant; -1 is the platform, 0 the only tenant while multi-tenancy is off."""
 
-    tenant_id: Mapped[int] = mapped_column(BigInteger, server_default="0", sort_order=-1)
+    tenant_id: Mapped[int] = mapped_column(BigInteger, server_default="0", sort_order=-1, info={_OWNER: True})
 
 
 def owning_tenant() -> int | None:
@@ -37,38 +57,34 @@ def owning_tenant() -> int | None:
     return context.tenant_id
 
 
-def _reads_tenant_rows(statement: Executable) -> bool:
-    """Whether a tenant model stands anywhere in it: in its columns, its FROM, a subquery, a join."""
-    if not isinstance(statement, ClauseElement):
-        return False
-    for element in visitors.iterate(statement):
-        entity = element._annotations.get("parententity")
-        if entity is not None and issubclass(entity.mapper.class_, TenantOwned):
-            return True
-    return False
-
-
 @event.listens_for(Session, "do_orm_execute")
 def _confine(state: ORMExecuteState) -> None:
-    if not state.is_orm_statement or tenancy.is_single_tenant():
-        return
-    if state.is_column_load or state.is_relationship_load:
-        return  # belongs to an object that a confined statement loaded
+    if not state.is_orm_statement or state.is_column_load or tenancy.is_single_tenant():
+        return  # a column load belongs to an object in hand
     if state.is_insert:
         if any(issubclass(mapper.class_, TenantOwned) for mapper in state.all_mappers):
             raise TenantMismatch("bulk ORM inserts of tenant rows are not stamped; add objects to the session instead")
         return
-    if not _reads_tenant_rows(state.statement):
+    entities = filter(None, map(reading.entity_of, reading.elements(state.statement)))
+    is_owned = {issubclass(entity.mapper.class_, TenantOwned) for entity in entities}
+    if True not in is_owned:
         return
     owner = owning_tenant()
     if isinstance(state.statement, Update):
         _check_stays(state, state.statement)
+    if False not in is_owned:
+        state.update_execution_options(identity_token=_identity_token(owner))
     if owner is not None:
         if state.is_update or state.is_delete:
             _check_confinable(state)
         state.statement = state.statement.options(
             with_loader_criteria(TenantOwned, lambda cls: cls.tenant_id == owner, include_aliases=True)
         )
+
+
+def _identity_token(owner: int | None) -> str:
+    """Never None, which is how `Session.get` asks the identity map."""
+    return "all tenants" if owner is None else f"tenant {owner}"
 
 
 def _check_stays(state: ORMExecuteState, statement: Update) -> None:
@@ -95,22 +111,26 @@ def _stamp(session: Session, flush_context: UOWTransaction, instances: Any | Non
         return
     for row in session.new:
         if isinstance(row, TenantOwned):
-            _stamp_new(row)
+            owner = owning_tenant()
+            row.tenant_id = _stamped(type(row).__name__, row.tenant_id, owner)
+            inspect(row).identity_token = _identity_token(owner)
     for row in [*session.dirty, *session.deleted]:
         if isinstance(row, TenantOwned):
             _check_owned(row)
 
 
-def _stamp_new(row: TenantOwned) -> None:
-    owner = owning_tenant()
-    named: int | None = row.tenant_id
-    if owner is None:
-        if named is None:
-            raise TenantMismatch(f"{type(row).__name__}: a write across tenants must name its tenant_id")
-    elif named is None:
-        row.tenant_id = owner
-    elif named != owner:
-        raise TenantMismatch(f"{type(row).__name__}: tenant_id is {named}, the current tenant is {owner}")
+def _stamped(what: str, named: Any, owner: int | None) -> int:
+    """The tenant of a new row. Raises: TenantMismatch, when it names another than it may."""
+    if named is None:
+        if owner is None:
+            raise TenantMismatch(f"{what}: a write across tenants must name its tenant_id")
+        return owner
+    if type(named) is not int:
+        raise TenantMismatch(f"{what}: tenant_id is {type(named).__name__}, not a number")
+    if owner is not None and named != owner:
+        whose = " (the platform; a tenant creates no row there)" if named == tenancy.PLATFORM_TENANT_ID else ""
+        raise TenantMismatch(f"{what}: tenant_id is {named}{whose}, the current tenant is {owner}")
+    return named
 
 
 def _check_owned(row: TenantOwned) -> None:
@@ -118,8 +138,45 @@ def _check_owned(row: TenantOwned) -> None:
     if history.added and history.deleted:
         raise TenantMismatch(f"{type(row).__name__}: tenant_id never changes")
     owner = owning_tenant()
-    if owner is None or row.tenant_id == owner:
-        return
-    if row.tenant_id == tenancy.PLATFORM_TENANT_ID:
-        raise TenantMismatch(f"{type(row).__name__} belongs to the platform; a tenant cannot change it")
-    raise TenantMismatch(f"{type(row).__name__} belongs to another tenant")
+    if owner is not None and row.tenant_id != owner:
+        raise foreign(type(row).__name__, row.tenant_id)
+
+
+def foreign(what: str, tenant_id: int) -> TenantMismatch:
+    """What a write of a row of another tenant, or of the platform, is answered."""
+    if tenant_id == tenancy.PLATFORM_TENANT_ID:
+        return TenantMismatch(f"{what} belongs to the platform; a tenant cannot change it")
+    return TenantMismatch(f"{what} belongs to another tenant")
+
+
+#: How `before_execute` hands over the values: many sets, or one.
+_One: TypeAlias = Mapping[str, Any]
+_Many: TypeAlias = Sequence[_One]
+
+
+@event.listens_for(Session, "after_begin")
+def _watch(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
+    """Listen on the connections of sessions alone: workers and ticks, which use none, pay nothing for this."""
+    if not tenancy.is_single_tenant() and not event.contains(connection, "before_execute", _confine_writes):
+        event.listen(connection, "before_execute", _confine_writes, retval=True)
+
+
+def _confine_writes(
+    connection: Connection, statement: Executable, many: _Many, one: _One, options: Mapping[str, Any]
+) -> tuple[Executable, _Many, _One]:
+    """What the unit of work or a `Session.bulk_*` method writes: both pass the compiled cache of their mapper."""
+    if "compiled_cache" not in options or not isinstance(statement, Insert | Update | Delete):
+        return statement, many, one
+    column = statement.table.columns.get("tenant_id")
+    if column is None or not column.info.get(_OWNER) or tenancy.is_single_tenant():
+        return statement, many, one
+    owner = owning_tenant()
+    what = statement.table.description
+    if isinstance(statement, Insert):
+        if many:
+            return statement, [{**row, "tenant_id": _stamped(what, row.get("tenant_id"), owner)} for row in many], one
+        return statement, many, {**one, "tenant_id": _stamped(what, one.get("tenant_id"), owner)}
+    if isinstance(statement, Update) and any(row.get("tenant_id", owner) != owner for row in many or [one]):
+        raise TenantMismatch(f"{what}: tenant_id never changes")
+    # An update that misses a row this way is a StaleDataError, a delete a warning.
+    return statement if owner is None else statement.where(column == owner), many, one

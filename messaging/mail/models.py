@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
@@ -79,7 +80,7 @@ class MailSendRecord(SendRecordColumns, Base):
     bounced_recipients: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
 
 
-class MailSendServerConfig(TenantOwned, Audited, Base):
+class MailSendServerConfig(TenantOwned, Switchable, Audited, Base):
     """A server that mail goes out by. `active` hides it from resolution; records prepared with it still go out."""
 
     __tablename__ = "mail_send_server_config"
@@ -120,7 +121,6 @@ class MailSendServerConfig(TenantOwned, Audited, Base):
     dkim_private_key: Mapped[str | None] = mapped_column(Encrypted)
     read_receipt_enabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
     is_default: Mapped[bool] = mapped_column(Boolean, server_default="false")
-    active: Mapped[bool] = mapped_column(Boolean, server_default="true")
     #: Tie-break between defaults, lowest first.
     sequence: Mapped[int] = mapped_column(Integer, server_default="0")
 

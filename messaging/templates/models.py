@@ -3,12 +3,13 @@
 from sqlalchemy import BigInteger, Boolean, Identity, String
 from sqlalchemy.orm import Mapped, mapped_column
 
+from messaging.db.active import Switchable
 from messaging.db.base import Audited
 from messaging.db.filters import TenantOwned
 
 
-class TemplateColumns(TenantOwned, Audited):
-    """A template's names and switches; unique by tenant and code."""
+class TemplateColumns(TenantOwned, Switchable, Audited):
+    """A template's names and switches; unique by tenant and code. Records that name it by id use it disabled, too."""
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
     code: Mapped[str] = mapped_column(String(100))
@@ -16,5 +17,3 @@ class TemplateColumns(TenantOwned, Audited):
     description: Mapped[str | None] = mapped_column(String(500))
     #: A missing variable fails the record.
     strict: Mapped[bool] = mapped_column(Boolean, server_default="false")
-    #: False hides it from lists and from look-up by code; records that name its id still use it.
-    active: Mapped[bool] = mapped_column(Boolean, server_default="true")

@@ -6,7 +6,18 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, Select, Update, delete, exists, func, insert, literal, select, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.exc import IntegrityError, LegacyAPIWarning
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    aliased,
+    make_transient_to_detached,
+    mapped_column,
+    relationship,
+    selectinload,
+)
+from sqlalchemy.orm.exc import StaleDataError
 
 import messaging
 from messaging import tenancy
@@ -259,6 +270,169 @@ def test_no_update_gives_a_row_to_another_tenant(session: Session, statement: Up
         session.execute(statement)
     with tenant(1), pytest.raises(TenantMismatch, match="never changes"):
         session.execute(update(S), {"tenant_id": 2})
+
+
+def test_legacy_bulk_inserts_are_stamped(session: Session) -> None:
+    with tenant(1):
+        session.bulk_save_objects([config("one"), config("two")])
+        session.bulk_save_objects([config("known")], return_defaults=True)
+        session.bulk_insert_mappings(S, [{"name": "mapped", "host": "h", "port": 25}])  # type: ignore[arg-type]
+        session.bulk_insert_mappings(
+            S,  # type: ignore[arg-type]
+            [{"name": "nulls", "host": "h", "port": 25, "tenant_id": None, "username": None}],
+            render_nulls=True,
+        )
+        session.commit()
+    with tenant(1):
+        assert set(session.scalars(select(S.name))) == {"one", "two", "known", "mapped", "nulls"}
+    with all_tenants():
+        session.bulk_save_objects([config("named", tenant_id=2), config("named too", tenant_id=3)])
+        assert session.scalars(select(S.tenant_id).where(S.name.like("named%")).order_by(S.id)).all() == [2, 3]
+
+
+@pytest.mark.parametrize("foreign", [2, PLATFORM_TENANT_ID])
+def test_a_legacy_bulk_insert_that_names_another_tenant_is_refused(session: Session, foreign: int) -> None:
+    with tenant(1):  # O6
+        for write in (
+            lambda: session.bulk_save_objects([config(), config(tenant_id=foreign)]),
+            lambda: session.bulk_save_objects([config(tenant_id=foreign)], return_defaults=True),
+            lambda: session.bulk_insert_mappings(S, [{"name": "x", "host": "h", "port": 1, "tenant_id": foreign}]),  # type: ignore[arg-type]
+        ):
+            with pytest.raises(TenantMismatch, match=str(foreign)):
+                write()
+            session.rollback()
+    with all_tenants(), pytest.raises(TenantMismatch, match="must name its tenant_id"):  # O10
+        session.bulk_save_objects([config()])
+    session.rollback()
+    with pytest.raises(TenantContextMissing):  # O7
+        session.bulk_save_objects([config()])
+    session.rollback()
+    with all_tenants():
+        assert session.scalar(select(func.count()).select_from(S)) == 0
+
+
+def test_a_legacy_bulk_update_reaches_its_own_tenants_rows_only(session: Session) -> None:
+    rows = one_in_each(session, 1, 2, PLATFORM_TENANT_ID)
+    with all_tenants():
+        foreign_row = session.get_one(S, rows[2])
+        session.expunge(foreign_row)
+    foreign_row.name = "taken over"
+    with tenant(1):  # O5
+        session.bulk_update_mappings(S, [{"id": rows[1], "name": "mine"}])  # type: ignore[arg-type]
+        session.commit()
+        for foreign in (rows[2], rows[PLATFORM_TENANT_ID]):
+            with pytest.raises(StaleDataError):
+                session.bulk_update_mappings(S, [{"id": foreign, "name": "taken over"}])  # type: ignore[arg-type]
+            session.rollback()
+        with pytest.raises(StaleDataError):
+            session.bulk_update_mappings(S, [{"id": i, "name": "taken over"} for i in rows.values()])  # type: ignore[arg-type]
+        session.rollback()
+        with pytest.raises(StaleDataError):
+            session.bulk_save_objects([foreign_row])
+        session.rollback()
+        with pytest.raises(TenantMismatch, match="never changes"):
+            session.bulk_update_mappings(S, [{"id": rows[1], "tenant_id": 2}])  # type: ignore[arg-type]
+        session.rollback()
+    with pytest.raises(TenantContextMissing):
+        session.bulk_update_mappings(S, [{"id": rows[1], "name": "x"}])  # type: ignore[arg-type]
+    session.rollback()
+    with all_tenants():
+        assert sorted(session.scalars(select(S.name))) == ["mine", "of -1", "of 2"]
+
+
+def test_an_object_another_tenant_loaded_is_not_what_get_answers(session: Session) -> None:
+    rows = one_in_each(session, 1, 2)
+    kept = []  # strong references: the identity map is weak
+    with tenant(2):
+        kept += [session.get_one(S, rows[2]), *session.scalars(select(S))]
+        assert kept[0] is kept[1]
+    with all_tenants():
+        kept += session.scalars(select(S)).all()
+    with tenant(1):  # O5
+        assert session.get(S, rows[2]) is None
+        with pytest.warns(LegacyAPIWarning):
+            assert session.query(S).get(rows[2]) is None
+        own = session.get_one(S, rows[1])
+        assert session.get(S, rows[1]) is own
+        assert own not in kept
+        own.name = "mine"
+        session.flush()
+        session.refresh(own)
+    with all_tenants():
+        session.expire_all()
+        assert session.get_one(S, rows[1]).name == "mine"
+
+
+def test_an_object_another_tenant_has_just_written_is_not_what_get_answers(session: Session) -> None:
+    with tenant(2):
+        written = config()
+        session.add(written)
+        session.flush()
+        assert session.get(S, written.id) is written
+    with tenant(1):
+        assert session.get(S, written.id) is None
+
+
+def test_a_copy_of_another_tenants_object_is_not_merged_over_its_row(session: Session) -> None:
+    rows = one_in_each(session, 1, 2)
+    with tenant(1):  # O6
+        copies: list[dict[str, Any]] = [{"id": rows[2], "name": "x"}, {"id": rows[2], "name": "x", "tenant_id": 2}]
+        for given in copies:
+            session.merge(config(**given))  # it finds no such row, so this is a new one
+            with pytest.raises((TenantMismatch, IntegrityError)):
+                session.flush()
+            session.rollback()
+        # One that says it had been loaded by this tenant.
+        lie = config(id=rows[2], tenant_id=1)
+        make_transient_to_detached(lie)
+        session.add(lie)
+        lie.name = "taken over"
+        with pytest.raises(StaleDataError):
+            session.flush()
+        session.rollback()
+    with all_tenants():
+        assert sorted(session.scalars(select(S.name))) == ["of 1", "of 2"]
+
+
+def test_objects_at_hand_follow_an_update_of_their_tenant(session: Session) -> None:
+    one_in_each(session, 1)
+    with tenant(1):
+        row = session.scalars(select(S)).one()
+        for strategy in ("auto", "evaluate", "fetch"):
+            session.execute(update(S).values(name=strategy), execution_options={"synchronize_session": strategy})
+            assert row.name == strategy
+
+
+class Application(DeclarativeBase):
+    """An application's own models."""
+
+
+class Shop(Application):
+    __tablename__ = "shop"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    server_id: Mapped[int]
+    server: Mapped[MailSendServerConfig | None] = relationship(
+        MailSendServerConfig,
+        primaryjoin=lambda: Shop.server_id == S.id,
+        foreign_keys=lambda: Shop.server_id,
+        viewonly=True,
+    )
+
+
+def test_an_applications_own_objects_stay_one_and_reach_no_other_tenants_rows(session: Session) -> None:
+    rows = one_in_each(session, 1, 2)
+    Application.metadata.create_all(session.connection())
+    session.add_all([Shop(id=1, server_id=rows[1]), Shop(id=2, server_id=rows[2])])
+    session.flush()
+    session.bulk_save_objects([Shop(id=3, server_id=rows[2])])
+    shops = session.scalars(select(Shop).order_by(Shop.id)).all()
+    with tenant(1):
+        assert session.execute(select(Shop, S).join(S, S.id == Shop.server_id)).one()[0] is shops[0]
+        assert session.get(Shop, 2) is shops[1]
+        assert shops[1].server is None
+        session.expire_all()
+        loaded = session.scalars(select(Shop).options(selectinload(Shop.server)).order_by(Shop.id))
+        assert [shop.server and shop.server.name for shop in loaded] == ["of 1", None, None]
 
 
 def test_with_multi_tenancy_off_nothing_is_filtered_and_both_scopes_work(
