@@ -21,24 +21,38 @@ def tiers(scope: str, tenant_id: int) -> tuple[int, ...]:
     return (tenant_id, PLATFORM_TENANT_ID)
 
 
-def resolve_server(record: Mapping[str, Any], configs: ConfigCache) -> Config:
-    """The server for an unprepared record. A pinned one that does not resolve is an error, not a fall-through.
+def resolve_server(record: Mapping[str, Any], configs: ConfigCache, *, preferred_id: int | None = None) -> Config:
+    """The server for an unprepared record: the one the request pins, else the template's preferred one, else a default.
+
+    Defaults are the tenant's, else the platform's; for scope PLATFORM the platform's alone. One that is named is used
+    disabled, too, and when it does not resolve that is an error, never a fall-through: mail must not leave by a server
+    that nobody chose. One pick, never a switch after a failure.
 
     Raises: PreparationError, `CONFIG_NOT_RESOLVABLE`.
     """
     looked_at = tiers(record["scope"], record["tenant_id"])
-    pinned = record["server_config_id"]
-    if pinned is not None:
-        config = configs.find(pinned)
-        if config is None or config["tenant_id"] != looked_at[0]:
-            raise PreparationError(
-                MarkerCode.CONFIG_NOT_RESOLVABLE, f"no mail server {pinned} for this tenant and scope"
-            )
-        return config
+    pinned_id = record["server_config_id"]
+    if pinned_id is not None:
+        return _named(f"mail server {pinned_id}", configs.find(pinned_id), looked_at[0])
+    if preferred_id is not None:
+        return _named(
+            f"mail server {preferred_id}, which the template prefers,", configs.find(preferred_id), looked_at[0]
+        )
     for tenant_id in looked_at:
         for config in configs.defaults(tenant_id):
             return config
     raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, "no default mail server is configured")
+
+
+def _named(what: str, config: Config | None, tier: int) -> Config:
+    """The configuration if it belongs to this tier. Of another tenant's is said what is said of none."""
+    if config is not None and config["tenant_id"] == tier:
+        return config
+    if config is not None and config["tenant_id"] == PLATFORM_TENANT_ID:
+        reason = f"{what} belongs to the platform: a tenant's mail names none of its servers, only defaults to them"
+    else:
+        reason = f"{what} is none of this tenant and scope"
+    raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, reason)
 
 
 def find_visible_by_id(record: Mapping[str, Any], configs: ConfigCache) -> Config:
