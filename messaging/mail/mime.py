@@ -56,9 +56,12 @@ class MailContent:
     priority: Priority | None = None
     read_receipt: bool = False
     auto_submitted: bool = True
-    #: ASCII values are written as they are, whatever they look like; others in encoded-words.
+    #: A caller's, and `PREPARED_NAMES`. ASCII values are written as they are, others in encoded-words.
     headers: Mapping[str, str] = field(default_factory=dict)
 
+
+#: Further headers that preparation writes (RFC 8058); a caller that names one is refused.
+PREPARED_NAMES = ("List-Unsubscribe", "List-Unsubscribe-Post")
 
 #: X-Priority, Importance and X-MSMail-Priority: what the common mail programs look at.
 _PRIORITY_FIELDS: dict[Priority, str] = {
@@ -128,7 +131,7 @@ def _header_fields(content: MailContent) -> list[str]:
     if content.priority is not None:
         fields.append(_PRIORITY_FIELDS[content.priority])
     if content.headers:
-        fields.extend(_further_field(name, value) for name, value in check_headers(content.headers).items())
+        fields.extend(_further_fields(content.headers))
     fields.append("MIME-Version: 1.0")
     return fields
 
@@ -153,6 +156,16 @@ def _reply_to(text: str) -> str:
     if header_fields.is_ready("Reply-To", text):
         return f"Reply-To: {text}"
     return header_fields.mailbox_field("Reply-To", parse_mailbox_list(text))
+
+
+def _further_fields(headers: Mapping[str, str]) -> list[str]:
+    """A caller's headers, checked as at acceptance, and those that preparation adds, which no caller may set."""
+    prepared = {name: headers[name] for name in PREPARED_NAMES if name in headers}
+    for name, value in prepared.items():
+        if not value.isascii() or _CONTROL.search(value):
+            raise MessageBuildError(f"{name} is not printable ASCII")
+    given = check_headers({name: value for name, value in headers.items() if name not in prepared})
+    return [_further_field(name, value) for name, value in (given | prepared).items()]
 
 
 def _further_field(name: str, value: str) -> str:

@@ -1,0 +1,212 @@
+"""The file store: content kept by tenant in PostgreSQL or behind a URL, and read back as it was or not at all.
+
+Not here: which files a mail has, and how much they may be together (`messaging.mail`).
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
+
+from sqlalchemy import Connection, Engine, LargeBinary, Row, bindparam, func, insert, select
+from sqlalchemy.orm import Session
+
+from messaging import tenancy
+from messaging.category import MarkerCode
+from messaging.db.engine import autocommitting
+from messaging.errors import PreparationError
+from messaging.files.models import STORED_FILE
+from messaging.files.names import clean_file_name
+from messaging.files.remote import SLICE_BYTES, NotStored, RemoteStore, StoreFailed
+from messaging.requests import MessageScope
+from messaging.settings import Settings
+
+#: Bytes of one file in PostgreSQL; a store behind a URL has no limit of ours.
+MAX_DATABASE_BYTES = 25 * 1_048_576
+#: Bytes of an opened file that are held in memory; what is larger lies in an unlinked temporary file.
+MAX_MEMORY_BYTES = 1_048_576
+#: Seconds that a store behind a URL may take for one file.
+STORE_SECONDS = 20.0
+#: As long as the column, and the type where nobody said one.
+_MAX_TYPE_CHARS, _NO_TYPE = 255, "application/octet-stream"
+
+_t = STORED_FILE.c
+_INSERT = insert(STORED_FILE).returning(_t.id)
+_FIND = select(_t.id, _t.tenant_id, _t.sha256, _t.file_name, _t.content_type, _t.size, _t.location).where(
+    _t.id.in_(bindparam("ids", expanding=True)), _t.tenant_id.in_(bindparam("tenants", expanding=True))
+)
+_SLICE = select(func.substring(_t.content, bindparam("start"), SLICE_BYTES, type_=LargeBinary)).where(
+    _t.id == bindparam("id")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """What is known of a stored file without reading it."""
+
+    file_id: int
+    tenant_id: int
+    #: Of the content, in hex.
+    sha256: str
+    #: As data: never a path.
+    file_name: str
+    content_type: str
+    #: Bytes.
+    size: int
+
+
+def readable_by(tenant_id: int, scope: str) -> frozenset[int]:
+    """Whose files a mail of this tenant may carry: its own, and with scope PLATFORM the platform's too."""
+    return frozenset({tenant_id, tenancy.PLATFORM_TENANT_ID} if scope == MessageScope.PLATFORM else {tenant_id})
+
+
+class FileStore:
+    """The store of `FILE_STORE_URL`; one per process, any thread.
+
+    Every method raises PreparationError with ATTACHMENT_STORE_MISSING where the setting is `none:`.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        """Connects to nothing. Raises: ConfigurationError, for a scheme that nothing installed here knows."""
+        url = settings.file_store_url
+        self._engine = autocommitting(engine)
+        self._is_off = url == "none:"
+        self._remote = None if url in ("db:", "none:") else RemoteStore(url)
+
+    def store(
+        self,
+        connection: Connection | Session,
+        content: bytes,
+        *,
+        file_name: str,
+        content_type: str | None,
+        tenant_id: int,
+    ) -> int:
+        """Keep a file; answers its id. The row is written in the caller's transaction.
+
+        Behind a URL the content is written first, at a place that follows from it: a caller that rolls back leaves a
+        file that nobody names and that the next equal one takes over.
+
+        Raises: PreparationError (ATTACHMENT_TOO_LARGE, ATTACHMENT_UNAVAILABLE) before anything touches the connection.
+        """
+        self._check_is_on()
+        sha256 = hashlib.sha256(content).hexdigest()
+        location = None
+        if self._remote is not None:
+            location = f"{tenant_id}/{sha256[:2]}/{sha256}"
+            try:
+                self._remote.write(location, content, timeout_seconds=STORE_SECONDS)
+            except StoreFailed as exc:
+                raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, str(exc)) from exc
+        elif len(content) > MAX_DATABASE_BYTES:
+            raise PreparationError(
+                MarkerCode.ATTACHMENT_TOO_LARGE,
+                f"a file of {len(content)} bytes; PostgreSQL keeps at most {MAX_DATABASE_BYTES} in one",
+            )
+        context = tenancy.current()
+        row = {
+            "tenant_id": tenant_id,
+            "sha256": sha256,
+            "file_name": clean_file_name(file_name),
+            "content_type": _type_of(content_type),
+            "size": len(content),
+            "location": location,
+            "content": content if location is None else None,
+            "created_by_id": context.user_id,
+            "created_by": context.user_name,
+        }
+        file_id: int = connection.execute(_INSERT, row).scalar_one()
+        return file_id
+
+    def describe(self, ids: Iterable[int], tenants: Collection[int]) -> dict[int, FileInfo]:
+        """Those of these files that belong to one of these tenants; one query. Raises what the driver raises."""
+        self._check_is_on()
+        return {row.id: _info(row) for row in self._find(ids, tenants)}
+
+    def open(self, file_id: int, tenants: Collection[int], *, timeout_seconds: float = STORE_SECONDS) -> BinaryIO:
+        """The whole file, verified, at its beginning; the caller closes it. Holds no database connection.
+
+        Up to 1 MiB is in memory, more in an unlinked temporary file. `timeout_seconds` is for a store behind a URL.
+
+        Raises:
+            PreparationError: ATTACHMENT_NOT_FOUND, ATTACHMENT_UNAVAILABLE.
+            SQLAlchemyError: what the driver raises.
+        """
+        self._check_is_on()
+        row = next(iter(self._find([file_id], tenants)), None)
+        if row is None:
+            raise PreparationError(
+                MarkerCode.ATTACHMENT_NOT_FOUND, f"stored file {file_id} is not there, or not the tenant's"
+            )
+        spool = cast(BinaryIO, SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES))  # noqa: SIM115 - the caller closes it
+        try:
+            self._fill(spool, row, timeout_seconds)
+            _verify(spool, row)
+        except BaseException as exc:
+            spool.close()
+            if isinstance(exc, OSError):
+                what = exc.strerror or type(exc).__name__
+                message = f"stored file {file_id} cannot be laid down: {what}"
+                raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, message) from exc
+            raise
+        return spool
+
+    def _find(self, ids: Iterable[int], tenants: Collection[int]) -> list[Row[tuple[int, ...]]]:
+        with self._engine.connect() as connection:
+            return list(connection.execute(_FIND, {"ids": list(ids), "tenants": list(tenants)}))
+
+    def _fill(self, spool: BinaryIO, row: Row[tuple[int, ...]], timeout_seconds: float) -> None:
+        if row.location is None:
+            self._copy(row.id, spool)
+            return
+        if self._remote is None:
+            raise PreparationError(
+                MarkerCode.ATTACHMENT_STORE_MISSING,
+                f"stored file {row.id} lies behind a URL, and FILE_STORE_URL names none",
+            )
+        try:
+            self._remote.read(row.location, spool, max_bytes=row.size, timeout_seconds=timeout_seconds)
+        except NotStored:
+            raise PreparationError(
+                MarkerCode.ATTACHMENT_NOT_FOUND, f"the content of stored file {row.id} is not in the file store"
+            ) from None
+        except StoreFailed as exc:
+            raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, f"stored file {row.id}: {exc}") from exc
+
+    def _copy(self, file_id: int, into: BinaryIO) -> None:
+        with self._engine.connect() as connection:
+            start = 1
+            while octets := connection.execute(_SLICE, {"id": file_id, "start": start}).scalar():
+                into.write(octets)
+                start += len(octets)
+
+    def _check_is_on(self) -> None:
+        if self._is_off:
+            raise PreparationError(MarkerCode.ATTACHMENT_STORE_MISSING, "FILE_STORE_URL is none:, files are off")
+
+
+def _verify(spool: BinaryIO, row: Row[tuple[int, ...]]) -> None:
+    """A file that was cut or changed is never sent: maybe it is being put back."""
+    size = spool.tell()
+    spool.seek(0)
+    digest = hashlib.sha256()
+    while octets := spool.read(SLICE_BYTES):
+        digest.update(octets)
+    spool.seek(0)
+    if size != row.size or digest.hexdigest() != row.sha256:
+        raise PreparationError(
+            MarkerCode.ATTACHMENT_UNAVAILABLE,
+            f"stored file {row.id} has changed: {size} bytes, not the {row.size} stored",
+        )
+
+
+def _type_of(content_type: str | None) -> str:
+    """The type as data; one that no header can hold is not passed on by `messaging.mail` either."""
+    if content_type and len(content_type) <= _MAX_TYPE_CHARS and content_type.isprintable():
+        return content_type
+    return _NO_TYPE
+
+
+def _info(row: Row[tuple[int, ...]]) -> FileInfo:
+    return FileInfo(row.id, row.tenant_id, row.sha256, row.file_name, row.content_type, row.size)
