@@ -1,0 +1,177 @@
+"""Dovecot as the mailboxes behind a mail server: takes mail by LMTP for whatever name, shows it by IMAP."""
+
+import imaplib
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from messaging.embedded.server import free_port
+from tests.far_end import packages
+from tests.far_end.unprivileged import POLL_SECONDS, Unprivileged, library_path, require_readable_tree
+
+PASSWORD = "dovecot"
+
+#: Compiled-in places -> what is looked for instead, from the folder the processes run in.
+_PLACES = ((b"/usr/lib/dovecot/modules\0", b"modules"), (b"/usr/bin/doveconf\0", b"./doveconf"))
+
+_COMMON = """
+base_dir = {home}/base
+state_dir = {home}/state
+log_path = {home}/log
+listen = 127.0.0.1
+libexec_dir = {root}/usr/lib/dovecot
+mail_plugin_dir = {root}/usr/lib/dovecot/modules
+default_login_user = {user}
+default_internal_user = {user}
+default_internal_group = {group}
+first_valid_uid = 0
+first_valid_gid = 0
+ssl = no
+mail_fsync = never
+mail_max_userip_connections = 100
+auth_mechanisms = plain
+auth_failure_delay = 0
+recipient_delimiter = +
+namespace inbox {{
+  inbox = yes
+  separator = /
+}}
+service anvil {{
+  chroot =
+}}
+service stats {{
+  chroot =
+}}
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    port = {imap_port}
+  }}
+  inet_listener imaps {{
+    port = 0
+  }}
+}}
+service lmtp {{
+  inet_listener lmtp {{
+    port = {lmtp_port}
+  }}
+}}
+"""
+
+_OF_2_3 = """
+import_environment = TZ LD_LIBRARY_PATH
+protocols = imap lmtp
+disable_plaintext_auth = no
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={gid} home={home}/mail/%u
+}}
+mail_location = mdbox:~/mdbox
+protocol lmtp {{
+  auth_username_format = %n
+}}
+"""
+
+_OF_2_4_FIRST = """dovecot_config_version = 2.4.1
+dovecot_storage_version = 2.4.1
+"""
+_OF_2_4 = """
+import_environment {{
+  LD_LIBRARY_PATH = {library_path}
+}}
+protocols {{
+  imap = yes
+  lmtp = yes
+}}
+auth_allow_cleartext = yes
+passdb static {{
+  password = {password}
+}}
+userdb static {{
+  fields {{
+    uid = {uid}
+    gid = {gid}
+    home = {home}/mail/%{{user}}
+  }}
+}}
+mail_driver = mdbox
+mail_path = ~/mdbox
+protocol lmtp {{
+  auth_username_format = %{{user | username}}
+  lmtp_user_concurrency_limit = unlimited
+}}
+"""
+
+
+class Dovecot(Unprivileged):
+    """`port` is IMAP's. Every name is a user, with the same password; mail to `name+detail` goes to `name`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.lmtp_port = free_port()
+
+    def start(self) -> Self:
+        root = require_readable_tree("dovecot")
+        self.make_folders("base", "state", "mail", "lib")
+        library = (root / "usr/lib/dovecot/libdovecot.so.0").resolve()
+        octets = library.read_bytes()
+        for old, new in _PLACES:
+            assert octets.count(old) == 1
+            octets = octets.replace(old, new.ljust(len(old), b"\0"))
+        (self.folder / "lib/libdovecot.so.0").write_bytes(octets)
+        (self.folder / "base/modules").symlink_to(root / "usr/lib/dovecot/modules")
+        (self.folder / "base/doveconf").symlink_to(root / "usr/bin/doveconf")
+        libraries = library_path(
+            self.folder / "lib",
+            root / "usr/lib/dovecot",
+            root / "usr/lib/dovecot/modules/old-stats",
+            root / "usr/lib" / packages.MULTIARCH,
+            root / "lib" / packages.MULTIARCH,
+        )
+        is_2_4 = b"\x002.4." in octets
+        template = f"{_OF_2_4_FIRST}{_COMMON}{_OF_2_4}" if is_2_4 else _COMMON + _OF_2_3
+        config = self.write(
+            "dovecot.conf",
+            template.format(
+                home=self.folder,
+                root=root,
+                user=self.identity.user,
+                group=self.identity.group,
+                uid=self.identity.uid,
+                gid=self.identity.gid,
+                imap_port=self.port,
+                lmtp_port=self.lmtp_port,
+                library_path=libraries,
+                password=PASSWORD,
+            ),
+        )
+        environment = {"HOME": str(self.folder), "LD_LIBRARY_PATH": libraries}
+        self.run([root / "usr/sbin/dovecot", "-F", "-c", config], environment, cwd=self.folder / "base")
+        self.wait_until(lambda: self.greets(self.port, b"* OK") and self.greets(self.lmtp_port, b"220 "))
+        return self
+
+    def read(self, user: str, *, count: int = 1, seconds: float = 10) -> list[bytes]:
+        """The messages in the user's inbox, oldest first, once there are at least `count`.
+
+        Raises: TimeoutError.
+        """
+        deadline = time.monotonic() + seconds
+        with imaplib.IMAP4("127.0.0.1", self.port, timeout=10) as client:
+            client.login(user, PASSWORD)
+            while True:
+                _, answer = client.select("INBOX", readonly=True)
+                if int(answer[0] or b"0") >= count:
+                    break
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"{user} has {answer[0]!r} messages, not {count}")
+                time.sleep(POLL_SECONDS)
+            _, found = client.fetch("1:*", "(BODY.PEEK[])")
+            with suppress(imaplib.IMAP4.abort):
+                client.close()
+        return [part[1] for part in found if isinstance(part, tuple) and re.search(rb"BODY\[\]", part[0])]

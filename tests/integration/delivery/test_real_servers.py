@@ -1,0 +1,215 @@
+"""What a real Postfix takes from us, as a real Dovecot shows it by IMAP; what they refuse; the bounces they send.
+
+Postfix and Exim deliver to Dovecot by LMTP and relay to each other and to a far end that refuses.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from email import message_from_bytes
+from email.message import EmailMessage
+from email.policy import default
+from pathlib import Path
+from typing import Any
+
+import fast_mail_parser
+import pytest
+
+from messaging import api
+from messaging.delivery.status import SendStatus
+from messaging.requests import BodyMode
+from tests.far_end import postfix
+from tests.far_end.dovecot import Dovecot
+from tests.far_end.postfix import Postfix
+from tests.far_end.smtp_server import Rule, ScriptedSmtpServer
+from tests.integration.delivery.desk import Desk
+
+#: All in one worker of pytest-xdist: starting the servers takes as long as the tests.
+pytestmark = pytest.mark.xdist_group("mail servers")
+
+PENDING, SENDING, SENT, RETRY, FAILED, DEAD_LETTER = SendStatus
+
+GONE = "550 5.1.1 <gone@refusing.example>: Recipient address rejected: User unknown"
+
+
+@dataclass
+class Servers:
+    dovecot: Dovecot
+    postfix: Postfix
+    #: Refuses every recipient.
+    refusing: ScriptedSmtpServer
+
+    def mailbox(self) -> str:
+        """A name that no other test uses."""
+        return f"u{secrets.token_hex(6)}"
+
+    def read_one(self, name: str) -> EmailMessage:
+        (octets,) = self.dovecot.read(name)
+        return parsed(octets)
+
+
+@pytest.fixture(scope="module")
+def servers(servers_folder: Path) -> Iterator[Servers]:
+    folder = servers_folder / f"mail-{secrets.token_hex(3)}"
+    folder.mkdir(mode=0o711)
+    with (
+        ScriptedSmtpServer([Rule("RCPT", GONE)]) as refusing,
+        Dovecot(folder / "dovecot").start() as dovecot,
+        Postfix(
+            folder / "postfix", lmtp_port=dovecot.lmtp_port, routes={"refusing.example": refusing.port}
+        ).start() as server,
+    ):
+        yield Servers(dovecot, server, refusing)
+
+
+@pytest.fixture
+def sender(servers: Servers) -> str:
+    """Who the mails are from: a mailbox, so that bounces can be read."""
+    return at_local(servers.mailbox())
+
+
+@pytest.fixture
+def desk(servers: Servers, sender: str, make_desk: Callable[..., Desk]) -> Desk:
+    """A desk whose default server is Postfix."""
+    desk = make_desk()
+    api.configure(desk.settings, engine=desk.engine)
+    desk.add_server(port=servers.postfix.port, from_address=sender)
+    return desk
+
+
+def parsed(octets: bytes) -> EmailMessage:
+    message = message_from_bytes(octets, policy=default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def accept(*to: str, **fields: Any) -> int:
+    bodies = {} if "html_body" in fields else {"text_body": "Thank you."}
+    return api.send_mail(**{"to": [at_local(name) for name in to], "subject": "Order 17", **bodies, **fields})
+
+
+def at_local(name: str) -> str:
+    return name if "@" in name else f"{name}@{postfix.DOMAIN}"
+
+
+TEXT = "Grüße, 漢字 und 😀.\n.\n..\nFrom here on: ein langer Absatz " + "ohne Umbruch " * 120 + "\n"
+HTML = "<p>Grüße, <b>漢字</b> und 😀.</p>\n" * 40
+
+
+def test_a_plain_mail_arrives_as_it_was_asked_for(desk: Desk, servers: Servers, sender: str) -> None:
+    name = servers.mailbox()
+    record_id = accept(
+        f"Ännchen Übermaß <{name}@local.example>", subject="Ihre Bestellung über 漢字 😀", text_body=TEXT
+    )
+    assert desk.deliver(record_id) == {"sent": 1}
+    got = servers.read_one(name)
+    assert got["Subject"] == "Ihre Bestellung über 漢字 😀"
+    assert got["To"].addresses[0].display_name == "Ännchen Übermaß"
+    assert got["Message-ID"] == desk.records.row(record_id).message_id
+    assert got["Return-Path"] == f"<{sender}>"
+    assert got.get_content_type() == "text/plain"
+    assert unix(got.get_content()) == TEXT
+
+
+@pytest.mark.parametrize("mode", [BodyMode.HTML, BodyMode.HTML_WITH_DERIVED_PLAIN, BodyMode.HTML_WITH_AUTHORED_PLAIN])
+def test_html_arrives_in_every_body_mode(desk: Desk, servers: Servers, mode: BodyMode) -> None:
+    name = servers.mailbox()
+    text = TEXT if mode is BodyMode.HTML_WITH_AUTHORED_PLAIN else None
+    record_id = accept(name, html_body=HTML, text_body=text, body_mode=mode)
+    assert desk.deliver(record_id) == {"sent": 1}
+    (octets,) = servers.dovecot.read(name)
+    # Read by a parser that shares nothing with Python's.
+    mail = fast_mail_parser.parse_email(octets)
+    assert [unix(part) for part in mail.text_html] == [HTML]
+    row = desk.records.row(record_id)
+    assert bool(mail.text_plain) is (mode is not BodyMode.HTML)
+    if mode is not BodyMode.HTML:
+        assert unix(mail.text_plain[0]).rstrip("\n") == row.body_text.rstrip("\n")
+
+
+def test_each_recipient_gets_the_mail_and_nobody_sees_the_blind_ones(desk: Desk, servers: Servers) -> None:
+    to, cc, bcc = servers.mailbox(), servers.mailbox(), servers.mailbox()
+    record_id = accept(to, cc=[at_local(cc)], bcc=[at_local(bcc)])
+    assert desk.deliver(record_id) == {"sent": 1}
+    mails = [servers.dovecot.read(name)[0] for name in (to, cc, bcc)]
+    for octets in mails:
+        got = parsed(octets)
+        assert (got["To"], got["Cc"], got["Bcc"]) == (at_local(to), at_local(cc), None)
+    # Postfix's own fields name whom this copy is for.
+    assert bcc.encode() not in mails[0] + mails[1]
+    results = desk.records.row(record_id).recipient_results
+    assert {r["result"] for r in results.values()} == {"accepted"}
+
+
+def test_an_unknown_user_is_refused_while_the_others_get_theirs(desk: Desk, servers: Servers) -> None:
+    known, unknown = servers.mailbox(), f"{postfix.UNKNOWN}-{servers.mailbox()}"
+    record_id = accept(known, unknown)
+    assert desk.deliver(record_id) == {"sent": 1}
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code) == (SENT, "SMTP_550_5.1.1")
+    assert row.recipient_results[at_local(known)]["result"] == "accepted"
+    refused = row.recipient_results[at_local(unknown)]
+    assert (refused["result"], refused["code"]) == ("refused", "SMTP_550_5.1.1")
+    assert "User unknown in virtual mailbox table" in refused["text"]
+    assert servers.read_one(known)["Subject"] == "Order 17"
+
+
+def test_a_mail_to_an_unknown_user_alone_fails_at_once(desk: Desk, servers: Servers) -> None:
+    record_id = accept(f"{postfix.UNKNOWN}-{servers.mailbox()}")
+    assert desk.deliver(record_id) == {"failed": 1}
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code, row.retry_count) == (FAILED, "SMTP_550_5.1.1", 0)
+
+
+def test_a_mail_over_the_servers_limit_fails_with_both_figures(desk: Desk, servers: Servers) -> None:
+    record_id = accept(servers.mailbox(), text_body="0123456789\n" * (postfix.MESSAGE_SIZE_LIMIT // 10))
+    assert desk.deliver(record_id) == {"failed": 1}
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code) == (FAILED, "SMTP_SIZE")
+    assert f"at most {postfix.MESSAGE_SIZE_LIMIT}" in row.error_message
+
+
+def test_a_greylisted_mail_waits_and_arrives_once(desk: Desk, servers: Servers) -> None:
+    name = servers.mailbox()
+    servers.postfix.greylist.left[at_local(name)] = 1
+    record_id = accept(name)
+    assert desk.deliver(record_id) == {"retry": 1}
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code, row.retry_count) == (RETRY, "SMTP_450_4.2.0", 1)
+    assert "Greylisted" in row.error_message
+    assert desk.deliver(record_id) == {"sent": 1}
+    assert servers.read_one(name)["Message-ID"] == row.message_id
+
+
+def test_greylisting_of_one_recipient_does_not_send_twice_to_the_other(desk: Desk, servers: Servers) -> None:
+    first, second = servers.mailbox(), servers.mailbox()
+    servers.postfix.greylist.left[at_local(second)] = 1
+    record_id = accept(first, second)
+    assert desk.deliver(record_id) == {"retry": 1}
+    assert desk.deliver(record_id) == {"sent": 1}
+    for name in (first, second):
+        servers.read_one(name)
+    assert desk.records.row(record_id).error_code is None
+
+
+@pytest.mark.parametrize("name", sorted(postfix.FORWARDED))
+def test_what_bounces_after_it_was_taken_comes_to_the_envelope_sender(
+    desk: Desk, servers: Servers, sender: str, name: str
+) -> None:
+    record_id = accept(name)
+    assert desk.deliver(record_id) == {"sent": 1}
+    row = desk.records.row(record_id)
+    report = servers.read_one(sender.partition("@")[0])
+    assert report["Return-Path"] == "<>"
+    assert report.get_content_type() == "multipart/report"
+    status, returned = list(report.iter_parts())[1:3]
+    assert status.get_content_type() == "message/delivery-status"
+    recipient = status.get_payload()[1]
+    assert recipient["Original-Recipient"] == f"rfc822;{at_local(name)}"
+    assert recipient["Final-Recipient"] == f"rfc822; {postfix.FORWARDED[name]}"
+    assert recipient["Action"] == "failed"
+    assert returned.get_payload(0)["Message-ID"] == row.message_id
