@@ -179,7 +179,7 @@ class RateWindows:
         )
 
 
-def connect(settings: Settings, *, clock: Clock) -> RateWindows:
+def connect(settings: Settings, *, clock: Clock, ticker: Ticker = boot_seconds) -> RateWindows:
     """The windows on `REDIS_URL`, over connections of their own. Connects to nothing until it is asked.
 
     A connection that has outlived the server is replaced and the command repeated, once; the repetition of one whose
@@ -191,7 +191,7 @@ def connect(settings: Settings, *, clock: Clock) -> RateWindows:
         socket_connect_timeout=TIMEOUT_SECONDS,
         retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
     )
-    return RateWindows(client, settings, clock=clock)
+    return RateWindows(client, settings, clock=clock, ticker=ticker)
 
 
 def _milliseconds(at: datetime) -> int:

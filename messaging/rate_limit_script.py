@@ -14,7 +14,7 @@ HORIZON_DAYS = 366
 #   d<day>     places reserved in a day's minutes that are not over
 #   at         no minute before this one has a free place        end        the last minute with a place
 #   limits     what `at` was found under                         now        minute of the last call
-#   from, since  minute and day before which nothing is kept     absent     calls' minutes in a row no holder came in
+#   absent     minutes with places in a row in which others called and no holder came
 # Places lie in the first 50 s of a minute, so that one who comes up to 10 s late is still in time; so long his place is
 # kept. Newcomers have what is neither used nor kept, which is all of a minute without places.
 SCRIPT = (
@@ -29,7 +29,7 @@ local minute = math.floor(now / 60000)
 local pace = per_minute > 0 and per_minute or math.max(60, math.ceil(daily / 60))
 
 local function get(name) return tonumber(redis.call('HGET', line_key, name)) or 0 end
-local function add(name, count) redis.call('HINCRBY', line_key, name, count) end
+local function add(name, count) redis.call('HSET', line_key, name, get(name) + count) end
 
 local function first_minute(ahead) -- of the day so many days from now
   local shift = 0
@@ -48,13 +48,14 @@ local function forget_the_past()
     redis.call('DEL', line_key)
     return false
   end
-  for past = get('from'), minute - 1 do
-    local left = get('m' .. past)
-    if left > 0 and past >= day_start then add('d' .. today, -left) end
-    redis.call('HDEL', line_key, 'm' .. past, 'c' .. past)
+  for _, name in ipairs(redis.call('HKEYS', line_key)) do
+    local what, number = string.sub(name, 1, 1), tonumber(string.sub(name, 2)) or 0
+    if what == 'm' and number < minute and number >= day_start then add('d' .. today, -get(name)) end
+    if ((what == 'm' or what == 'c') and number < minute) or (what == 'd' and number < today) then
+      redis.call('HDEL', line_key, name)
+    end
   end
-  for past = get('since'), today - 1 do redis.call('HDEL', line_key, 'd' .. past) end
-  redis.call('HSET', line_key, 'now', minute, 'from', minute, 'since', today, 'absent', absent)
+  redis.call('HSET', line_key, 'now', minute, 'absent', absent)
   return true
 end
 
@@ -78,7 +79,7 @@ local function reserve()
   local limits = daily .. ':' .. per_minute
   local earliest = math.ceil((now + floor_ms) / 60000)
   if not has_line then
-    redis.call('HSET', line_key, 'now', minute, 'from', minute, 'since', today)
+    redis.call('HSET', line_key, 'now', minute)
     has_line = true
   end
   if not at then
