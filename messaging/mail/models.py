@@ -23,7 +23,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.encryption import Encrypted
-from messaging.db.filters import TenantOwned
+from messaging.db.one_default import OneDefault
 from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
 from messaging.requests import BodyMode, Priority
 from messaging.templates.models import TemplateColumns
@@ -80,7 +80,7 @@ class MailSendRecord(SendRecordColumns, Base):
     bounced_recipients: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
 
 
-class MailSendServerConfig(TenantOwned, Switchable, Audited, Base):
+class MailSendServerConfig(OneDefault, Switchable, Audited, Base):
     """A server that mail goes out by. `active` hides it from resolution; records prepared with it still go out."""
 
     __tablename__ = "mail_send_server_config"
@@ -120,7 +120,6 @@ class MailSendServerConfig(TenantOwned, Switchable, Audited, Base):
     dkim_selector: Mapped[str | None] = mapped_column(String(63))
     dkim_private_key: Mapped[str | None] = mapped_column(Encrypted)
     read_receipt_enabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
-    is_default: Mapped[bool] = mapped_column(Boolean, server_default="false")
     #: Tie-break between defaults, lowest first.
     sequence: Mapped[int] = mapped_column(Integer, server_default="0")
 

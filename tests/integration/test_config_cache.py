@@ -1,7 +1,7 @@
 """Server configurations in the process: a change is used within a second of its commit, secrets stay encrypted."""
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, insert
 from sqlalchemy.orm import Session
 
 from messaging.config_cache import ConfigCache
@@ -31,11 +31,12 @@ def cache(make_settings: MakeSettings, engine: Engine, clock: Clock) -> ConfigCa
 
 
 def save(engine: Engine, **columns: object) -> int:
-    with Session(engine) as session:
-        row = MailSendServerConfig(**{"name": "x", "host": "old.example.com", "port": 25, **columns})
-        session.add(row)
-        session.commit()
-        return row.id
+    """A row as plain SQL leaves it: the ORM would take `is_default` from the others."""
+    values = {"name": "x", "host": "old.example.com", "port": 25, **columns}
+    t = MAIL_SEND_SERVER_CONFIG
+    with engine.begin() as connection:
+        config_id: int = connection.execute(insert(t).values(values).returning(t.c.id)).scalar_one()
+    return config_id
 
 
 def change(engine: Engine, config_id: int, **columns: object) -> None:
