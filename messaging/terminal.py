@@ -10,6 +10,7 @@ from rich.text import Text
 
 from messaging.doctor import Finding, Level
 from messaging.mail.records import Line, RecipientStory, Story
+from messaging.quota import MonthUsage
 
 STATUS_STYLE = {
     "PENDING": "cyan",
@@ -134,6 +135,16 @@ def print_page(lines: Sequence[Line], next_before: int | None) -> None:
     console.print(shown if lines else "no records")
     if next_before is not None:
         console.print(f"older ones: --before {next_before}")
+
+
+def print_months(months: Sequence[MonthUsage]) -> None:
+    """`messaging quota show --history`."""
+    made = table("month", "mails", "limit then")
+    for month in months:
+        made.add_row(
+            month.period, str(month.mail_used), "unlimited" if month.mail_limit is None else str(month.mail_limit)
+        )
+    console_for_people().print(made if months else "nothing was charged in any month")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

@@ -604,3 +604,49 @@ def test_flower_is_read_only_and_asks_for_a_password(program: Callable[..., Prog
     assert answer("/api/workers", told[1]) == 200
     assert answer("/api/worker/shutdown/post@host", told[1], method="POST") == 403
     started.stop()
+
+
+# -- quotas --------------------------------------------------------------------------------------------------------
+
+
+def test_quota_limits_are_set_and_shown_to_the_platforms_operator(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESSAGING_MULTI_TENANCY", "true")
+    monkeypatch.setenv("MESSAGING_QUOTA__MAIL_MONTHLY_DEFAULT", "50")
+    month = rf"in {time.strftime('%Y-', time.gmtime())}\d\d: 0 mails"
+    assert re.fullmatch(rf"tenant 7 {month} of 50, 50 left\n", run("quota", "show", 7).out)
+    assert re.fullmatch(rf"tenant 7 {month} of 1000, 1000 left\n", run("quota", "set", 7, "--mail", 1000).out)
+    assert re.fullmatch(rf"tenant 7 {month} of 0, 0 left\n", run("quota", "set", 7, "--mail", "none").out)
+    assert re.fullmatch(rf"tenant 7 {month} of 50, 50 left\n", run("quota", "set", 7, "--mail", "default").out)
+    assert re.fullmatch(rf"tenant -1 {month} of 3, 3 left\n", run("quota", "set", -1, "--mail", 3).out)
+    assert run("quota", "show").out == run("quota", "show", -1).out
+
+
+def test_quota_show_tells_the_months_before(run: Run, engine: Engine) -> None:
+    assert run("quota", "show").out.endswith(": 0 mails, unlimited\n")
+    assert "nothing was charged in any month" in run("quota", "show", "--history").out
+    with engine.begin() as connection:
+        row = "(tenant_id, period, mail_used, mail_limit) VALUES (0, '2026-01', 5, 9)"
+        connection.execute(text(f"INSERT INTO tenant_message_usage {row}"))
+    answer = run("quota", "show", "--history")
+    assert answer.out.rstrip().splitlines()[-1].split() == ["2026-01", "5", "9"]
+    shown = run("quota", "show", 0, "--history", "--json").json
+    assert (shown["tenant_id"], shown["mail_used"], shown["mail_limit"], shown["mail_remaining"]) == (0, 0, None, None)
+    assert shown["history"] == [{"period": "2026-01", "mail_used": 5, "mail_limit": 9}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["set", "7", "--mail", "5"], ("tenant 7", "multi-tenancy is off")),
+        (["show", "7"], ("tenant 7", "multi-tenancy is off")),
+        (["set", "0", "--mail", "-5"], ("--mail", "default")),
+        (["set", "0", "--mail", "many"], ("--mail", "'many'", "none or default")),
+        (["set", "0"], ("--mail",)),
+        (["set", "--mail", "5"], ("TENANT",)),
+        (["show", "--frobnicate"], ("TENANT", "--frobnicate")),
+        (["show", "-2"], ("-2 is not within -1",)),
+    ],
+)
+def test_bad_quota_input_is_one_line(refused: Callable[..., str], arguments: list[str], words: tuple[str, ...]) -> None:
+    line = refused("quota", *arguments)
+    assert all(word in line for word in words), line

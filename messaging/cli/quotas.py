@@ -1,0 +1,97 @@
+"""`messaging quota show`, `set`: monthly quotas, as the platform's operator sees and sets them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messaging.cli.acting import acting_for, print_json
+from messaging.cli.values import MAX_ID, AsJson, whole_number
+from messaging.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from messaging.quota import Usage
+
+quota = typer.Typer(help="Monthly quotas.")
+
+#: The platform's own bucket is -1, which is no option.
+_TAKES_MINUS_ONE = {"ignore_unknown_options": True}
+
+_tenant_id = whole_number(-1, MAX_ID)
+
+
+@quota.command(context_settings=_TAKES_MINUS_ONE)
+def show(
+    tenant: Annotated[
+        int | None,
+        typer.Argument(
+            parser=_tenant_id, metavar="[TENANT]", help="By default the platform's own, -1; its scope is PLATFORM."
+        ),
+    ] = None,
+    with_history: Annotated[bool, typer.Option("--history", help="The months before, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a tenant has used of this month's quota, and its limit."""
+    from messaging import api
+    from messaging.terminal import print_months
+
+    with _as_the_platform():
+        usage = api.quota_usage(tenant)
+        months = api.quota_history(tenant) if with_history else []
+    if as_json:
+        shown = asdict(usage) | {"mail_remaining": usage.mail_remaining}
+        print_json(shown | {"history": [asdict(month) for month in months]} if with_history else shown)
+        return
+    typer.echo(_sentence(usage))
+    if with_history:
+        print_months(months)
+
+
+@quota.command("set", context_settings=_TAKES_MINUS_ONE)
+def set_limit(
+    tenant: Annotated[int, typer.Argument(parser=_tenant_id, metavar="TENANT", help="-1 is the platform.")],
+    mail: Annotated[
+        str,
+        typer.Option(
+            metavar="N|none|default", help="Mails a month; `none` lets nothing out, `default` is that of the settings."
+        ),
+    ],
+) -> None:
+    """Set how many mails a tenant may send a month; holds for the next mail."""
+    from messaging import api
+
+    limit = _limit(mail)
+    with _as_the_platform():
+        api.set_quota_limits(tenant, mail=limit)
+        usage = api.quota_usage(tenant)
+    typer.echo(_sentence(usage))
+
+
+@contextmanager
+def _as_the_platform() -> Iterator[None]:
+    from messaging.settings import load_settings
+    from messaging.tenancy import PLATFORM_TENANT_ID
+
+    is_multi_tenancy = load_settings(dispatch={"nudge": ""}).multi_tenancy
+    with acting_for(str(PLATFORM_TENANT_ID) if is_multi_tenancy else None):
+        yield
+
+
+def _limit(text: str) -> int | None:
+    if text == "default":
+        return None
+    if text == "none":
+        return 0
+    try:
+        return int(whole_number(0, MAX_ID)(text))
+    except typer.BadParameter as exc:
+        raise ConfigurationError(f"--mail: {exc.message}; allowed: a whole number, none or default") from None
+
+
+def _sentence(usage: "Usage") -> str:
+    head = f"tenant {usage.tenant_id} in {usage.period}: {usage.mail_used} mails"
+    if usage.mail_limit is None:
+        return f"{head}, unlimited"
+    return f"{head} of {usage.mail_limit}, {usage.mail_remaining} left"
