@@ -25,6 +25,7 @@ from messaging.delivery.cancel import Cancelled
 from messaging.delivery.cancel import cancel as cancel_record
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
+from messaging.files import FileStore
 from messaging.mail import receipts
 from messaging.mail.acceptance import MAX_ID, accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
@@ -40,6 +41,7 @@ class Environment:
 
     settings: Settings
     engine: Engine
+    files: FileStore
 
 
 _environment: Environment | None = None
@@ -59,7 +61,8 @@ def configure(settings: Settings | None = None, *, engine: Engine | None = None)
     tenancy.use_multi_tenancy(chosen.multi_tenancy)
     if chosen.metrics.directory:
         metrics.use_directory(chosen.metrics.directory, database_url=chosen.database_url)
-    _environment = Environment(chosen, engine or create_engine(chosen))
+    used = engine or create_engine(chosen)
+    _environment = Environment(chosen, used, FileStore(used, chosen))
     return _environment
 
 
@@ -111,6 +114,7 @@ def send_mail(request: SendMail | None = None, *, session: Session | None = None
     Raises:
         MessageRejected: The input cannot be accepted; names field and value. Nothing was written, and the transaction
             is still usable.
+        PreparationError: The file store did not take an attachment; nothing was written either.
     """
     if fields:
         if request is not None:
@@ -123,9 +127,9 @@ def send_mail(request: SendMail | None = None, *, session: Session | None = None
             if unknown:
                 raise TypeError(f"send_mail has no field {unknown[0]!r}; it has {', '.join(known)}") from exc
             raise MessageRejected(NAME, "to", None, "is required") from exc
-    settings = environment().settings
+    shared = environment()
     with _session(session) as s:
-        return accept_mails(s, [request], settings=settings, now=utc_now(), single=True)[0]
+        return accept_mails(s, [request], settings=shared.settings, now=utc_now(), single=True, files=shared.files)[0]
 
 
 def send_mail_batch(requests: Sequence[SendMail], *, session: Session | None = None) -> list[int]:
@@ -134,9 +138,9 @@ def send_mail_batch(requests: Sequence[SendMail], *, session: Session | None = N
     Raises:
         MessageRejected: As `send_mail`, with the index of the item.
     """
-    settings = environment().settings
+    shared = environment()
     with _session(session) as s:
-        return accept_mails(s, requests, settings=settings, now=utc_now(), single=False)
+        return accept_mails(s, requests, settings=shared.settings, now=utc_now(), single=False, files=shared.files)
 
 
 def retry(record_id: int, *, session: Session | None = None) -> None:

@@ -16,13 +16,17 @@ from sqlalchemy.orm import Session
 from messaging import metrics, nudge, tenancy
 from messaging.delivery.record import LANE_HIGH, LANE_LOW, LANE_NORMAL
 from messaging.errors import MessageRejected
+from messaging.files import FileStore
+from messaging.files.store import MAX_DATABASE_BYTES
+from messaging.mail import attachments
 from messaging.mail.addresses import AddressError, canonical_mailbox, parse_reply_to
-from messaging.mail.bodies import BodyModeError, resolve_direct
+from messaging.mail.bodies import BodyModeError, NoBody, resolve_direct
 from messaging.mail.headers import HeaderError, check_headers, clean_text
 from messaging.mail.insertion import AcceptedMail, KeyConflict, Origin, write
 from messaging.mail.models import MailSendRecord
 from messaging.requests import BodyMode, MessageScope, Priority, SendMail
 from messaging.settings import Settings
+from messaging.templates.given import VariableError, to_json
 
 CHANNEL = "mail"
 
@@ -32,6 +36,8 @@ MAX_SUBJECT_CHARS = 500
 MAX_KEY_CHARS = 255
 #: Characters of a body whatever the setting says: PostgreSQL holds 1 GB in a field, and a character has 4 octets.
 MAX_STORABLE_CHARS = 100_000_000
+#: Characters of a template's code and of the name of a list.
+MAX_CODE_CHARS, MAX_LIST_CHARS = 100, 50
 #: Largest id of a bigint column.
 MAX_ID = 2**63 - 1
 #: Characters of a trace id and of a user's name that the record keeps.
@@ -51,16 +57,18 @@ def accept_mails(
     settings: Settings,
     now: datetime,
     single: bool,
+    files: FileStore | None = None,
 ) -> list[int]:
     """Write one record for each request into the session's transaction; answers their ids in order.
 
-    One multi-row INSERT. A request whose idempotency key is stored already answers that record's id and writes nothing;
-    a key that another open transaction is writing is waited for, at most the lock time-out. With `single` the one
-    request is named without an index.
+    One multi-row INSERT, after the files that requests bring along. A request whose idempotency key is stored already
+    answers that record's id and writes nothing; a key that another open transaction is writing is waited for, at most
+    the lock time-out. With `single` the one request is named without an index.
 
     Raises:
         MessageRejected: the first request that is refused; nothing is written, and the transaction is still usable.
         IdempotencyKeyBusy: another transaction holds a key and does not end; as above.
+        PreparationError: the file store did not take a file; as above.
     """
     given = _check_batch(requests, settings, single)
     check = _Check(settings, now)
@@ -73,8 +81,20 @@ def accept_mails(
         _storable(context.user_name, MAX_USER_NAME_CHARS),
     )
     connection = session.connection(bind_arguments={"mapper": MailSendRecord})
+
+    def store(file: attachments.GivenFile) -> int:
+        return (files or FileStore(connection.engine, settings)).store(
+            connection,
+            file.content or b"",
+            file_name=file.file_name,
+            content_type=file.content_type,
+            tenant_id=origin.tenant_id,
+        )
+
     try:
-        written = write(connection, mails, origin, lock_timeout_seconds=settings.database.lock_timeout_seconds)
+        written = write(
+            connection, mails, origin, store=store, lock_timeout_seconds=settings.database.lock_timeout_seconds
+        )
     except KeyConflict as exc:
         raise MessageRejected(
             CHANNEL,
@@ -119,6 +139,9 @@ class _Check:
     def __init__(self, settings: Settings, now: datetime) -> None:
         self._now = now
         self._max_recipients = settings.mail.max_recipients
+        self._max_attachment_bytes = settings.mail.max_attachment_bytes
+        self._max_file_bytes = MAX_DATABASE_BYTES if settings.file_store_url == "db:" else self._max_attachment_bytes
+        self._has_store = settings.file_store_url != "none:"
         self._max_body_chars = min(settings.mail.max_body_chars, MAX_STORABLE_CHARS)
         self._is_multi_tenancy = settings.multi_tenancy
         self._index: int | None = None
@@ -139,10 +162,14 @@ class _Check:
         html = self._body("html_body", request.html_body)
         text = self._body("text_body", request.text_body)
         declared = self._member("body_mode", request.body_mode, BodyMode)
+        template_id = self._id("template_id", request.template_id)
+        template_code = self._template_code(request.template_code)
         try:
             mode, body_html, body_text = resolve_direct(declared, html, text)
         except BodyModeError as exc:
-            raise self._refused(exc.field, getattr(request, exc.field), exc.reason) from exc
+            if not isinstance(exc, NoBody) or (template_id is None and template_code is None):
+                raise self._refused(exc.field, getattr(request, exc.field), exc.reason) from exc
+            mode, body_html, body_text = None, None, None
         subject = self._subject(request.subject)
         send_at, expires_at = self._times(request)
         headers = self._headers(request.headers)
@@ -160,7 +187,7 @@ class _Check:
             cc_addresses=_to_json(cc) if cc else _NOTHING,
             bcc_addresses=_to_json(bcc) if bcc else _NOTHING,
             subject=subject,
-            body_mode=mode.value,
+            body_mode=None if mode is None else mode.value,
             body_html=body_html,
             body_text=body_text,
             reply_to=reply_to,
@@ -173,6 +200,11 @@ class _Check:
             request_hash=None,
             send_at=send_at,
             expires_at=expires_at,
+            template_id=template_id,
+            template_code=template_code,
+            template_variables=self._variables(request.template_variables),
+            unsubscribe_list=self._unsubscribe_list(request.unsubscribe_list, len(to) + len(cc) + len(bcc)),
+            files=self._files(request.attachments),
         )
         if key is None:
             return row
@@ -223,6 +255,57 @@ class _Check:
             raise self._refused(field, len(text), f"is longer than {self._max_body_chars} characters")
         if text is not None and "\x00" in text:
             raise self._refused(field, text.index("\x00"), "holds a NUL character, at position")
+        return text
+
+    def _template_code(self, value: Any) -> str | None:
+        code = self._line("template_code", value, MAX_CODE_CHARS)
+        return code if code and not code.isspace() else None
+
+    def _variables(self, value: Any) -> str | None:
+        if value is None or value == {}:
+            return None
+        try:
+            variables = to_json(value)
+        except VariableError as exc:
+            raise self._refused("template_variables", exc.path, exc.reason) from exc
+        if len(variables) > MAX_STORABLE_CHARS:
+            raise self._refused("template_variables", len(variables), "are too large, in characters of JSON")
+        return variables
+
+    def _files(self, value: Any) -> Sequence[attachments.GivenFile]:
+        if value is None or value == ():
+            return ()
+        if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray):
+            raise self._refused("attachments", type(value).__name__, "is not a list of attachments")
+        try:
+            return attachments.check(
+                value,
+                max_bytes=self._max_attachment_bytes,
+                max_file_bytes=self._max_file_bytes,
+                has_store=self._has_store,
+            )
+        except attachments.AttachmentError as exc:
+            raise self._refused("attachments", exc.value, exc.reason) from exc
+
+    def _unsubscribe_list(self, value: Any, recipients: int) -> str | None:
+        name = self._line("unsubscribe_list", value, MAX_LIST_CHARS)
+        if name is None:
+            return None
+        if not name.strip():
+            raise self._refused("unsubscribe_list", value, "is blank")
+        if recipients != 1:
+            raise self._refused("unsubscribe_list", value, f"needs exactly one recipient, and there are {recipients}")
+        return name
+
+    def _line(self, field: str, value: Any, max_chars: int) -> str | None:
+        """A name that is stored as it is."""
+        if value is None:
+            return None
+        text = self._text(field, value)
+        if text is not None and len(text) > max_chars:
+            raise self._refused(field, value, f"is longer than {max_chars} characters")
+        if text is not None and clean_text(text) != text.strip():
+            raise self._refused(field, value, "holds a control character")
         return text
 
     def _subject(self, value: Any) -> str | None:
@@ -342,8 +425,10 @@ def _request_hash(row: AcceptedMail, declared: BodyMode | None, html: str | None
         "send_at": row.send_at and row.send_at.isoformat(),
         "expires_at": row.expires_at and row.expires_at.isoformat(),
         "headers": row.headers and sorted(json.loads(row.headers).items()),
+        "template_variables": row.template_variables and json.loads(row.template_variables),
+        "attachments": [file.described() for file in row.files] or None,
     }
-    for name in ("lane", "idempotency_key", "request_hash"):
+    for name in ("lane", "idempotency_key", "request_hash", "files"):
         del asked[name]
     content = json.dumps({name: value for name, value in asked.items() if value is not None}, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()

@@ -13,6 +13,10 @@ class BodyModeError(ValueError):
         super().__init__(f"{field} {reason}")
 
 
+class NoBody(BodyModeError):
+    """Neither body was given: a template's are used, where one is named."""
+
+
 def resolve_direct(
     declared: BodyMode | None, body_html: str | None, body_text: str | None
 ) -> tuple[BodyMode, str | None, str | None]:
@@ -21,12 +25,12 @@ def resolve_direct(
     `HTML_WITH_DERIVED_PLAIN` without a text: it is derived at preparation, as html can take seconds and the caller's
     transaction is open.
 
-    Raises: BodyModeError, when the mode needs a body that is missing, or both are.
+    Raises: BodyModeError, when the mode needs a body that is missing; NoBody, when both are.
     """
     html_given = body_html if body_html is not None and body_html.strip() else None
     text_given = body_text if body_text is not None and body_text.strip() else None
     if html_given is None and text_given is None:
-        raise BodyModeError("text_body", "is blank, and so is html_body")
+        raise NoBody("text_body", "is blank, and so is html_body; no template is named either")
     if declared is None:
         if html_given is None:
             return BodyMode.PLAIN, None, text_given

@@ -3,6 +3,7 @@
 Many rows travel as one array a column, so that the statement is compiled once and planned once whatever their number.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -29,9 +30,11 @@ from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
 from sqlalchemy.exc import DBAPIError
 
 from messaging.errors import IdempotencyKeyBusy
+from messaging.mail.attachments import GivenFile, Store, stored_references
 from messaging.mail.models import MAIL_SEND_RECORD
 
-#: Characters of bodies in one statement: PostgreSQL takes at most 1 GB for a parameter, held in memory at both ends.
+#: Characters of bodies and variables in one statement: PostgreSQL takes at most 1 GB for a parameter, held in memory at
+#: both ends.
 MAX_STATEMENT_CHARS = 16_000_000
 
 #: SQLSTATEs that say another transaction has the key: lock time-out, deadlock, and (REPEATABLE READ and above) a row
@@ -49,7 +52,8 @@ class AcceptedMail(NamedTuple):
     cc_addresses: str
     bcc_addresses: str
     subject: str | None
-    body_mode: str
+    #: None: the template's, settled at preparation.
+    body_mode: str | None
     body_html: str | None
     body_text: str | None
     reply_to: str | None
@@ -63,6 +67,22 @@ class AcceptedMail(NamedTuple):
     request_hash: str | None
     send_at: datetime | None
     expires_at: datetime | None
+    # Left out of the statement when no mail of a call uses one of them: most do not, and each costs a parameter.
+    template_id: int | None = None
+    template_code: str | None = None
+    #: JSON text.
+    template_variables: str | None = None
+    #: JSON text, written once `files` are stored.
+    attachments: str | None = None
+    unsubscribe_list: str | None = None
+    #: No column.
+    files: Sequence[GivenFile] = ()
+
+
+#: The columns of every mail, and with those that few use.
+_FULL = AcceptedMail._fields[:-1]
+_PLAIN = _FULL[: _FULL.index("template_id")]
+_UNUSED = (None,) * (len(_FULL) - len(_PLAIN))
 
 
 class Origin(NamedTuple):
@@ -97,7 +117,7 @@ _Timestamp = DateTime(timezone=True)
 
 #: Type of each column's array, and what its elements are cast to.
 _TYPES: dict[str, tuple[Any, Any]] = {
-    **{name: (Text(), None) for name in AcceptedMail._fields},
+    **{name: (Text(), None) for name in _FULL},
     "server_config_id": (BigInteger(), None),
     "to_addresses": (Text(), JSONB()),
     "cc_addresses": (Text(), JSONB()),
@@ -108,6 +128,9 @@ _TYPES: dict[str, tuple[Any, Any]] = {
     "auto_submitted": (Boolean(), None),
     "send_at": (_Timestamp, None),
     "expires_at": (_Timestamp, None),
+    "template_id": (BigInteger(), None),
+    "template_variables": (Text(), JSON()),
+    "attachments": (Text(), JSONB()),
 }
 
 
@@ -116,11 +139,12 @@ def _told(name: str, type_: Any) -> Any:
     return cast(bindparam(name, type_=type_), type_)
 
 
-def _chosen(given: Any) -> tuple[list[str], Select[Any]]:
+def _chosen(names: Sequence[str], given: Any) -> tuple[list[str], Select[Any]]:
     """Columns to fill and what with."""
-    values: dict[str, Any] = {
-        name: given[name] if to is None else cast(given[name], to) for name, (_, to) in _TYPES.items()
-    }
+    values: dict[str, Any] = {}
+    for name in names:
+        to = _TYPES[name][1]
+        values[name] = given[name] if to is None else cast(given[name], to)
     values |= {
         "tenant_id": _told("tenant_id", BigInteger()),
         "trace_id": _told("trace_id", Text()),
@@ -132,21 +156,21 @@ def _chosen(given: Any) -> tuple[list[str], Select[Any]]:
     return list(values), select(*values.values())
 
 
-def _insert_one() -> Insert:
+def _insert_one(names: Sequence[str]) -> Insert:
     """The row's values as parameters: half the time of arrays with one element each."""
-    columns, values = _chosen({name: _told(name, given) for name, (given, _) in _TYPES.items()})
+    columns, values = _chosen(names, {name: _told(name, _TYPES[name][0]) for name in names})
     return insert(_T).from_select(columns, values, include_defaults=False)
 
 
-def _insert_many() -> Insert:
+def _insert_many(names: Sequence[str]) -> Insert:
     """Ids come from the sequence after the sort, so in input order."""
-    arrays = [bindparam(name, type_=ARRAY(given)) for name, (given, _) in _TYPES.items()]
+    arrays = [bindparam(name, type_=ARRAY(_TYPES[name][0])) for name in names]
     rows = (
         func.unnest(*arrays)
-        .table_valued(*(column(name, given) for name, (given, _) in _TYPES.items()), with_ordinality="position")
+        .table_valued(*(column(name, _TYPES[name][0]) for name in names), with_ordinality="position")
         .render_derived(name="given")
     )
-    columns, values = _chosen(rows.c)
+    columns, values = _chosen(names, rows.c)
     return insert(_T).from_select(columns, values.order_by(rows.c.position), include_defaults=False)
 
 
@@ -157,14 +181,22 @@ def _unless_key_is_there(statement: Insert) -> Any:
 
 
 class _Inserts(NamedTuple):
-    """One statement for one row, one for any number."""
+    """The statements of one set of columns: for one row or any number, each with or without keys."""
 
+    names: Sequence[str]
     one: Any
     many: Any
+    one_unless_key_is_there: Any
+    many_unless_key_is_there: Any
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> "_Inserts":
+        one, many = _insert_one(names), _insert_many(names)
+        plainly = (one.returning(_T.c.id), many.returning(_T.c.id))
+        return cls(names, *plainly, _unless_key_is_there(one), _unless_key_is_there(many))
 
 
-_INSERT = _Inserts(_insert_one().returning(_T.c.id), _insert_many().returning(_T.c.id))
-_INSERT_UNLESS_KEY_IS_THERE = _Inserts(_unless_key_is_there(_insert_one()), _unless_key_is_there(_insert_many()))
+_INSERTS_PLAIN, _INSERTS_FULL = _Inserts.of(_PLAIN), _Inserts.of(_FULL)
 
 #: Always at least one row, for the lock time-out of the session's connection.
 _LOCK_TIMEOUT = select(
@@ -184,23 +216,40 @@ _SET_LOCK_TIMEOUT = select(func.set_config("lock_timeout", bindparam("value", ty
 
 
 def write(
-    connection: Connection, mails: Sequence[AcceptedMail], origin: Origin, *, lock_timeout_seconds: float
+    connection: Connection, mails: Sequence[AcceptedMail], origin: Origin, *, store: Store, lock_timeout_seconds: float
 ) -> Written:
-    """Insert the mails in the connection's transaction.
+    """Insert the mails in the connection's transaction; files that were given go first, equal ones once.
 
     A key that another open transaction is writing is waited for, at most `lock_timeout_seconds`; its record then counts
     like one stored before.
 
-    Raises: KeyConflict; IdempotencyKeyBusy. Either leaves nothing written and the transaction usable.
+    Raises: KeyConflict; IdempotencyKeyBusy; what `store` raises. Either of the first two leaves nothing written and the
+    transaction usable.
     """
     if any(mail.idempotency_key is not None for mail in mails):
-        return _write_keyed(connection, mails, origin, lock_timeout_seconds)
-    ids = [row.id for row in _insert(connection, _INSERT, mails, origin)]
+        return _write_keyed(connection, mails, origin, store, lock_timeout_seconds)
+    ids = [row.id for row in _insert(connection, _with_files(connection, mails, store), origin, is_keyed=False)]
     return Written(sorted(ids), len(ids))
 
 
+def _with_files(connection: Connection, mails: Sequence[AcceptedMail], store: Store) -> Sequence[AcceptedMail]:
+    """The mails with what they attach stored: all of it, or nothing where one is not taken."""
+    if not any(mail.files for mail in mails):
+        return mails
+    stored: dict[str, int] = {}
+    with connection.begin_nested():
+        return [
+            mail._replace(attachments=json.dumps(stored_references(mail.files, store, stored))) if mail.files else mail
+            for mail in mails
+        ]
+
+
 def _write_keyed(
-    connection: Connection, mails: Sequence[AcceptedMail], origin: Origin, lock_timeout_seconds: float
+    connection: Connection,
+    mails: Sequence[AcceptedMail],
+    origin: Origin,
+    store: Store,
+    lock_timeout_seconds: float,
 ) -> Written:
     keys = sorted({mail.idempotency_key for mail in mails if mail.idempotency_key is not None})
     first: dict[str, int] = {}
@@ -224,7 +273,7 @@ def _write_keyed(
             with connection.begin_nested():
                 if must_limit:
                     connection.execute(_SET_LOCK_TIMEOUT, {"value": f"{max(1, round(lock_timeout_seconds * 1000))}ms"})
-                rows = _insert(connection, _INSERT_UNLESS_KEY_IS_THERE, new, origin)
+                rows = _insert(connection, _with_files(connection, new, store), origin, is_keyed=True)
                 if must_limit:
                     connection.execute(_SET_LOCK_TIMEOUT, {"value": timeout_text})
                 inserted = len(rows)
@@ -238,12 +287,21 @@ def _write_keyed(
                     stored |= found
                     if not all(key in stored for key in missing):
                         raise IdempotencyKeyBusy
+                    if any(mail.files for mail in new if mail.idempotency_key in found):
+                        raise _StoredInVain
+        except _StoredInVain:
+            # The files of records that another transaction has written meanwhile went with the savepoint.
+            return _write_keyed(connection, mails, origin, store, lock_timeout_seconds)
         except DBAPIError as exc:
             if _sqlstate(exc) in _BUSY_STATES:
                 raise IdempotencyKeyBusy from exc
             raise
     ids = [next(unkeyed) if mail.idempotency_key is None else stored[mail.idempotency_key][0] for mail in mails]
     return Written(ids, inserted)
+
+
+class _StoredInVain(Exception):
+    """Files were stored for a record that turned out to be there."""
 
 
 #: Idempotency key -> record id and request hash; without a hash, written by this very call.
@@ -263,15 +321,21 @@ def _compare(mails: Sequence[AcceptedMail], stored: _Stored) -> None:
             raise KeyConflict(position)
 
 
-def _insert(connection: Connection, inserts: _Inserts, mails: Sequence[AcceptedMail], origin: Origin) -> list[Any]:
+def _insert(connection: Connection, mails: Sequence[AcceptedMail], origin: Origin, *, is_keyed: bool) -> list[Any]:
+    inserts = _INSERTS_PLAIN
+    if any(mail[len(_PLAIN) : len(_FULL)] != _UNUSED for mail in mails):
+        inserts = _INSERTS_FULL
     parameters: dict[str, Any] = origin._asdict()
     rows: list[Any] = []
     for part in _parts(mails):
         if len(part) == 1:
-            rows += connection.execute(inserts.one, parameters | part[0]._asdict()).all()
-            continue
-        parameters |= zip(AcceptedMail._fields, map(list, zip(*part, strict=True)), strict=True)
-        rows += connection.execute(inserts.many, parameters).all()
+            # The mail may have more values than the statement has names.
+            parameters |= zip(inserts.names, part[0], strict=False)
+            statement = inserts.one_unless_key_is_there if is_keyed else inserts.one
+        else:
+            parameters |= zip(inserts.names, map(list, zip(*part, strict=True)), strict=False)
+            statement = inserts.many_unless_key_is_there if is_keyed else inserts.many
+        rows += connection.execute(statement, parameters).all()
     return rows
 
 
@@ -279,10 +343,11 @@ def _parts(mails: Sequence[AcceptedMail]) -> Iterable[Sequence[AcceptedMail]]:
     """The mails in as few parts as `MAX_STATEMENT_CHARS` allows: nearly always one."""
     start, chars = 0, 0
     for position, mail in enumerate(mails):
-        chars += len(mail.body_html or "") + len(mail.body_text or "")
+        size = len(mail.body_html or "") + len(mail.body_text or "") + len(mail.template_variables or "")
+        chars += size
         if chars > MAX_STATEMENT_CHARS and position > start:
             yield mails[start:position]
-            start, chars = position, len(mail.body_html or "") + len(mail.body_text or "")
+            start, chars = position, size
     yield mails[start:]
 
 

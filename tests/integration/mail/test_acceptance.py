@@ -1,4 +1,4 @@
-"""Acceptance on a real database: send.md 3.1, test points A1 to A24 without templates and attachments, B1, S16."""
+"""Acceptance of plain mails on a real database: send.md 3.1, test points A1 to A24, B1, S16."""
 
 import asyncio
 import sys
