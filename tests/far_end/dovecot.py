@@ -21,6 +21,7 @@ base_dir = {home}/base
 state_dir = {home}/state
 log_path = {home}/log
 listen = 127.0.0.1
+hostname = mail.local.example
 libexec_dir = {root}/usr/lib/dovecot
 mail_plugin_dir = {root}/usr/lib/dovecot/modules
 default_login_user = {user}
