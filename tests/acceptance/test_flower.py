@@ -10,7 +10,7 @@ from typing import Any
 from messaging.embedded import free_port
 from tests.acceptance.conftest import Start
 from tests.acceptance.local_nodes import eventually
-from tests.acceptance.records import CONTENT_MARK, accept, recipient, wait_for
+from tests.acceptance.records import CONTENT_MARK, accept, dead_letters, recipient, wait_for
 from tests.acceptance.system import MessagingSetup
 
 USER = "operator:watching"
@@ -58,6 +58,7 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     setup.add_flower(port, USER)
     for n in range(2):
         setup.add_worker(f"mail{n}", "mail_send", threads=2)
+    setup.add_worker("asked", "mail_request", threads=2)
     setup.add_worker("control", "control", threads=2)
     setup.add_beat()
     setup.wait_ready()
@@ -67,6 +68,8 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     assert flower.status("/api/tasks", "operator:guessing") == 401
 
     setup.smtp.on("EOD", delay_seconds=0.05)
+    # Another service's mail, the one message with content; it is refused, so that its error is there to be shown.
+    setup.app.send_task("messaging.mail_request", kwargs={"to": CONTENT_MARK, "template_code": CONTENT_MARK})
     setup.smtp.refuse_rcpt("550 5.1.1 no such user", recipient("m7"))
     accept(setup, 400)
     setup.smtp.wait_for(20, 60)
@@ -78,6 +81,7 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     wait_for(setup, {"SENT": 399, "FAILED": 1}, 120)
     eventually(lambda: delivered(flower) == (399, 1), 30, "every delivery's counts are shown")
 
+    assert [letter.task_name for letter in dead_letters(setup)] == ["messaging.mail_request"]
     tasks = flower.json("/api/tasks?limit=10000")
     assert {task["name"] for task in tasks.values()} <= TASK_NAMES
     assert {task["state"] for task in tasks.values()} <= {"SUCCESS", "RECEIVED", "STARTED"}
@@ -90,7 +94,10 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
         assert set(counts) == COUNTS
         assert sum(counts.values()) == len(pairs)
     assert "messaging.sweep" in {task["name"] for task in tasks.values()}
-    assert not [task for task in tasks.values() if task["name"] == "messaging.dispatch"]
+    # Neither a tick, of which there are too many, nor a mail request.
+    assert not {task["name"] for task in tasks.values()} & {"messaging.dispatch", "messaging.mail_request"}
+    lengths = {queue["name"] for queue in flower.json("/api/queues/length")["active_queues"]}
+    assert lengths == {"mail_send", "mail_request", "control"}
 
     look_around(setup, flower, deliveries[0]["uuid"])
     shown = "".join([*flower.said, *setup.logs().values()])

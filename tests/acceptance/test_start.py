@@ -1,6 +1,7 @@
 """How workers and beats start, or refuse to; what an idle system does; what two beats do."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from messaging import programs
+from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, free_port
+from messaging.mail.mail_request import MAIL_REQUEST
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import LocalNode, stays
+from tests.acceptance.local_nodes import LocalNode, eventually, stays
 from tests.acceptance.records import accept, assert_each_once, wait_for
 from tests.acceptance.system import MessagingSetup
 
@@ -69,6 +72,28 @@ def test_contradicting_settings_stop_the_start_with_their_name(start: Start, arg
     assert "I1" in line
     assert "SWEEPER__STALE_SECONDS" in line
     assert "allowed" in line
+
+
+def test_a_worker_of_mail_requests_starts_by_either_command(start: Start) -> None:
+    setup = start(mail_workers=0, control=False, beats=0)
+    ours = str(Path(sys.executable).with_name("messaging"))
+    celerys = [sys.executable, "-m", "celery", "-A", "tasks", "worker", "-l", "INFO"]
+    commands = {
+        "ours": [ours, "worker", "--queue", "mail_request", "--name", "ours"],
+        "celerys": [*celerys, "-Q", "mail_request", "-n", "celerys@%h"],
+    }
+    processes = [setup.process(name, argv) for name, argv in commands.items()]
+
+    def names() -> set[str]:
+        with setup.redis as client:
+            return {name.partition("@")[0] for name in live_workers(client, MAIL_REQUEST)}
+
+    eventually(lambda: names() == set(commands), 60, "both have told of themselves")
+    eventually(lambda: all(" ready." in process.history() for process in processes), 60, "both consume")
+    for process in processes:
+        process.ask_to_end()
+    assert [process.wait(30) for process in processes] == [0, 0]
+    assert names() == set()
 
 
 def test_a_misspelt_queue_stops_the_start(start: Start) -> None:

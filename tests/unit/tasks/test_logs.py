@@ -60,3 +60,14 @@ def test_the_row_in_a_drivers_error_is_left_out() -> None:
 
 def test_arguments_that_celery_reports_are_left_out() -> None:
     assert "data" not in line("Task received", data={"args": "('alice@example.org',)"})
+
+
+def test_whole_messages_are_in_no_log_at_whatever_level() -> None:
+    root, pool = logging.getLogger(), logging.getLogger("celery.pool")
+    handlers, level = root.handlers[:], root.level
+    try:
+        logs.configure("DEBUG")
+        assert not pool.isEnabledFor(logging.DEBUG)
+    finally:
+        root.handlers[:], root.level = handlers, level
+        pool.setLevel(logging.NOTSET)
