@@ -1,0 +1,86 @@
+"""How deeply html nests, from above: what follows the nesting by recursion ends the process where it is too deep.
+
+Reads tags as the HTML standard's tokenizer does (section 13.2.5). Where its tree is hard to foretell (misnested
+formatting, foreign elements) the answer is too large rather than too small.
+"""
+
+import re
+
+_MARKUP = re.compile(r"<(?:!--|/?[a-zA-Z]|[!?/])")
+_END_OF_COMMENT = re.compile(r"-->|(?<!<!)--!>")
+_ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))?+"""
+_TAG = re.compile(rf"</?([a-zA-Z][^\s/>]*+)(?:[\s/]++|{_ATTRIBUTE})*+>")
+_START_TAG = re.compile("<[a-zA-Z]")
+#: What changes how everything after it is read: no end tag is believed any more.
+_CHANGES_RULES = re.compile(
+    r"<(?:script|plaintext|svg|math|template|frameset|select|noscript|!\[cdata\[)", re.IGNORECASE
+)
+
+#: Elements that hold nothing.
+_VOID = frozenset(
+    {
+        *("area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input"),
+        *("keygen", "link", "meta", "param", "source", "track", "wbr"),
+    }
+)
+#: Elements whose content is text up to their end tag.
+_TEXT_ONLY = frozenset({"iframe", "noembed", "noframes", "style", "textarea", "title", "xmp"})
+#: Elements that end by themselves where one around them ends.
+_ENDS_BY_ITSELF = frozenset({"dd", "dt", "li", "optgroup", "option", "p", "rb", "rp", "rt", "rtc"})
+_PARTS_OF_TABLE = frozenset({"tbody", "td", "tfoot", "th", "thead", "tr"})
+#: Elements whose end tag ends those within them that end by themselves.
+_ENDS_OTHERS = frozenset(
+    {
+        *("address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt"),
+        *("fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "li", "main", "menu", "nav"),
+        *("ol", "p", "section", "summary", "ul"),
+    }
+)
+
+
+def nesting_bound(html: str, *, limit: int) -> int:
+    """At least the levels of the html's elements as written; above `limit` it stops.
+
+    A parser adds at most as many again (a table's body and row), and two around them. Takes time in proportion to the
+    html.
+    """
+    if _CHANGES_RULES.search(html):
+        return len(_START_TAG.findall(html))
+    opened: list[str] = []
+    deepest = lost = at = 0
+    while deepest <= limit and (markup := _MARKUP.search(html, at)) is not None:
+        tag = _TAG.match(html, markup.start())
+        if tag is None:
+            # A comment; what ends with the first `>`; or a tag that never ends, and then nothing follows.
+            end = _END_OF_COMMENT.search(html, markup.start() + 2) if markup[0] == "<!--" else None
+            at = end.end() if end is not None else html.find(">", markup.end()) + 1
+            if at == 0 or (end is None and markup[0][-1] not in "!?/"):
+                break
+            continue
+        name, at = tag[1].lower(), tag.end()
+        if tag[0][1] == "/":
+            _close(opened, name)
+        elif name not in _VOID:
+            opened.append(name)
+            if name in _TEXT_ONLY:
+                # Where it is no text after all, what looks like a tag in there counts, once and for all.
+                end = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(html, at)
+                after = len(html) if end is None else end.start()
+                lost += len(_START_TAG.findall(html, at, after))
+                at = after
+            deepest = max(deepest, len(opened) + lost)
+    return deepest
+
+
+def _close(opened: list[str], name: str) -> None:
+    """Take the element that this end tag surely ends off the open ones; where that is not sure, none."""
+    if name in _PARTS_OF_TABLE or name == "table":
+        passed = _ENDS_BY_ITSELF | _PARTS_OF_TABLE
+    else:
+        passed = _ENDS_BY_ITSELF if name in _ENDS_OTHERS else frozenset()
+    for position in range(len(opened) - 1, -1, -1):
+        if opened[position] == name:
+            del opened[position:]
+            return
+        if opened[position] not in passed:
+            return
