@@ -125,6 +125,8 @@ def check(*, domain: str, selector: str, private_key_pem: str) -> None:
 def public_key_record(private_key_pem: str) -> str:
     """What the TXT record of `{selector}._domainkey.{domain}` must say for this key (RFC 6376, 3.6.1).
 
+    For RSA longer than the 255 octets of one string: a zone file has it in several, which verifiers put together.
+
     Raises: DkimConfigError.
     """
     key = _private_key(private_key_pem)

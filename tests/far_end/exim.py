@@ -12,7 +12,7 @@ HOST_NAME, DOMAIN = "mx.exim.example", "exim.example"
 #: Names of mailboxes that it does not know begin so.
 UNKNOWN = "unknown"
 
-_WRAPPED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP")
+_WRAPPED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP", "RESOLV_WRAPPER_HOSTS")
 
 _CONFIG = """
 exim_path = {root}/usr/sbin/exim4
@@ -43,6 +43,7 @@ recipients:
   accept
 messages:
   accept
+    add_header = :at_start:${{authresults {{{host_name}}}}}
 begin routers
 unknown:
   driver = redirect
@@ -130,12 +131,18 @@ class Exim(Unprivileged):
                 transports="".join(_TRANSPORT.format(port=port) for port in self._routes.values()),
             ),
         )
+        self.publish({})
         environment = {
             "LD_LIBRARY_PATH": library_path(libraries, root / "lib" / packages.MULTIARCH),
-            "LD_PRELOAD": str(libraries / "libnss_wrapper.so"),
+            "LD_PRELOAD": library_path(libraries / "libnss_wrapper.so", libraries / "libresolv_wrapper.so"),
             "NSS_WRAPPER_PASSWD": str(passwd),
             "NSS_WRAPPER_GROUP": str(group),
+            "RESOLV_WRAPPER_HOSTS": str(self.folder / "dns"),
         }
         self.run([root / "usr/sbin/exim4", "-C", config, "-bdf", "-q2s"], environment)
         self.wait_until(lambda: self.greets(self.port, b"220 "))
         return self
+
+    def publish(self, records: Mapping[str, str]) -> None:
+        """Make these the TXT records that it finds, by name; each of at most 255 characters."""
+        self.write("dns", "".join(f"TXT {name} {text}\n" for name, text in records.items()))

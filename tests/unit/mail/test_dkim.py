@@ -1,4 +1,4 @@
-"""DKIM signatures (send.md section 8; RFC 6376, 8301, 8463), verified by dkimpy and by Perl's Mail::DKIM."""
+"""DKIM signatures (send.md section 8; RFC 6376, 8301, 8463), verified by dkimpy."""
 
 import base64
 import hashlib
@@ -28,7 +28,6 @@ from messaging.mail import dkim, mime
 from messaging.mail.dkim import DkimConfigError
 from messaging.mail.message import Message
 from messaging.requests import BodyMode
-from tests.far_end import dkim_verifier
 
 AT = datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC)
 DOMAIN, SELECTOR = "shop.example", "s2026"
@@ -91,10 +90,6 @@ def passes(mail: bytes, key: str) -> bool:
         return False
 
 
-def perl_says(mail: bytes, key: str) -> str:
-    return dkim_verifier.verify(mail, domain=DOMAIN, selector=SELECTOR, record=dkim.public_key_record(key))
-
-
 #: Made with `openssl genrsa 768`, as cryptography makes none so short.
 SHORT_RSA_KEY = """\
 -----BEGIN PRIVATE KEY-----
@@ -131,14 +126,6 @@ def test_dkimpy_verifies_what_was_signed_and_sees_every_change(key: str) -> None
     assert not passes(mail.replace(b"Your", b"Our"), key)
     assert not passes(mail.replace(b"unsubscribe/abc", b"unsubscribe/abd"), key)
     assert not passes(mail, KEYS["rsa"]() if key == ed25519_key() else _pem(generate_rsa_key(65537, 1024)))
-
-
-def test_an_independent_verifier_agrees() -> None:
-    mail = signed(MAIL, rsa_key())
-    assert perl_says(mail, rsa_key()) == "pass"
-    assert perl_says(mail.replace(b"Thank", b"thank"), rsa_key()) == "fail (body has been altered)"
-    assert perl_says(mail.replace(b"Your", b"Our"), rsa_key()) == "fail (message has been altered)"
-    assert perl_says(b"Subject: another\r\n" + mail, rsa_key()) == "fail (message has been altered)"
 
 
 def test_what_relays_may_do_to_blanks_and_folds_does_no_harm(key: str) -> None:
@@ -197,13 +184,13 @@ def test_long_names_stay_whole() -> None:
     assert f"s={selector};".encode() in field
 
 
-@pytest.mark.parametrize("bits", [1024, 4096])
+@pytest.mark.parametrize("bits", [1024, 3072])
 def test_rsa_keys_of_any_allowed_size_sign_in_both_forms(bits: int) -> None:
     key = generate_rsa_key(65537, bits)
     for kind in ("PKCS8", "TraditionalOpenSSL"):
         pem = _pem(key, kind=kind)
         assert passes(signed(MAIL, pem), pem)
-        assert perl_says(signed(MAIL, pem.replace("\n", "\r\n")), pem) == "pass"
+        assert signed(MAIL, pem.replace("\n", "\r\n")) == signed(MAIL, pem)
     dkim.check(domain=DOMAIN, selector=SELECTOR, private_key_pem=pem)
 
 
@@ -287,8 +274,6 @@ def test_what_mime_builds_verifies_non_ascii_names_and_all(key: str) -> None:
     field = dkim.sign(message, domain=DOMAIN, selector=SELECTOR, private_key_pem=key, signed_at=AT)
     mail = b"".join(message.after(field).chunks())
     assert passes(mail, key)
-    if key == rsa_key():
-        assert perl_says(mail, key) == "pass"
 
 
 @pytest.mark.parametrize(
