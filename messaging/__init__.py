@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from messaging.api import (
         MailStatus,
+        add_mail_server,
         cancel,
+        change_mail_server,
         configure,
+        list_mail_servers,
         mark_bounced,
         mark_read_receipt,
         quota_history,
@@ -20,12 +23,16 @@ if TYPE_CHECKING:
         retry_batch,
         send_mail,
         send_mail_batch,
+        set_default_mail_server,
+        set_mail_server_active,
         set_quota_limits,
         status,
+        test_connectivity,
     )
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.status import SendStatus
     from messaging.errors import (
+        ConfigRejected,
         ConfigurationError,
         MessageRejected,
         MessagingError,
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
         TenantContextMissing,
         TenantMismatch,
     )
+    from messaging.mail.connectivity import Connectivity
+    from messaging.mail.server_admin import ServerLine
     from messaging.quota import MonthUsage, Usage
     from messaging.requests import BodyMode, MessageScope, Priority, SendMail
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
@@ -43,13 +52,17 @@ _HOME = {
         *("MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
         *("quota_history", "quota_usage", "set_quota_limits"),
         *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
+        *("add_mail_server", "change_mail_server", "list_mail_servers", "set_default_mail_server"),
+        *("set_mail_server_active", "test_connectivity"),
     ),
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
-        *("ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
+        *("ConfigRejected", "ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
         *("TenantContextMissing", "TenantMismatch"),
     ),
+    "messaging.mail.connectivity": ("Connectivity",),
+    "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
     "messaging.requests": ("BodyMode", "MessageScope", "Priority", "SendMail"),
     "messaging.tenancy": ("PLATFORM_TENANT_ID", "all_tenants", "tenant"),
@@ -61,7 +74,9 @@ __all__ = [
     "BodyMode",
     "CancelAnswer",
     "Cancelled",
+    "ConfigRejected",
     "ConfigurationError",
+    "Connectivity",
     "MailStatus",
     "MessageRejected",
     "MessageScope",
@@ -71,13 +86,17 @@ __all__ = [
     "RecordNotFound",
     "SendMail",
     "SendStatus",
+    "ServerLine",
     "StateError",
     "TenantContextMissing",
     "TenantMismatch",
     "Usage",
+    "add_mail_server",
     "all_tenants",
     "cancel",
+    "change_mail_server",
     "configure",
+    "list_mail_servers",
     "mark_bounced",
     "mark_read_receipt",
     "quota_history",
@@ -86,9 +105,12 @@ __all__ = [
     "retry_batch",
     "send_mail",
     "send_mail_batch",
+    "set_default_mail_server",
+    "set_mail_server_active",
     "set_quota_limits",
     "status",
     "tenant",
+    "test_connectivity",
 ]
 
 

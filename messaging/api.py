@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
@@ -26,10 +26,13 @@ from messaging.delivery.cancel import cancel as cancel_record
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
-from messaging.mail import receipts
+from messaging.mail import connectivity, receipts, server_admin
 from messaging.mail.acceptance import MAX_ID, accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
+from messaging.mail.connectivity import Connectivity
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
+from messaging.mail.server_admin import ServerLine
+from messaging.mail.server_checks import ServerFields
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
@@ -276,3 +279,74 @@ def status(record_id: int, *, session: Session | None = None) -> MailStatus:
         raise RecordNotFound(f"no mail record {record_id}")
     fields = dict(row._mapping)
     return MailStatus(**fields | {"status": SendStatus(fields["status"])})
+
+
+def add_mail_server(*, session: Session | None = None, **fields: Unpack[ServerFields]) -> int:
+    """Add a mail server of this tenant; answers its id. See `messaging.mail.server_admin` for what follows.
+
+    Raises:
+        ConfigRejected: A field cannot be saved; names field and value. Nothing was written.
+    """
+    environment()
+    with _session(session) as s:
+        return server_admin.add_server(s, **fields)
+
+
+def change_mail_server(config_id: int, *, session: Session | None = None, **fields: Unpack[ServerFields]) -> None:
+    """Change fields of a mail server; the next attempt of each record that uses it goes by them within a second.
+
+    Raises:
+        ConfigRejected: A field cannot be saved; nothing was changed.
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with _session(session) as s:
+        server_admin.change_server(s, config_id, **fields)
+
+
+def list_mail_servers(*, with_disabled: bool = False, session: Session | None = None) -> list[ServerLine]:
+    """This tenant's mail servers in the order in which they are chosen, without secrets."""
+    environment()
+    with _session(session) as s:
+        return server_admin.list_servers(s, include_disabled=with_disabled)
+
+
+def set_mail_server_active(config_id: int, is_active: bool, *, session: Session | None = None) -> None:
+    """Disable a mail server or enable it again; what was prepared with it goes out in any case.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with _session(session) as s:
+        server_admin.set_server_active(s, config_id, is_active)
+
+
+def set_default_mail_server(config_id: int, *, session: Session | None = None) -> None:
+    """Make a mail server this tenant's default in the place of any other.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+        StateError: It is disabled.
+    """
+    environment()
+    with _session(session) as s:
+        server_admin.set_default_server(s, config_id)
+
+
+def test_connectivity(config_id: int) -> Connectivity:
+    """Try a mail server of this tenant, disabled or not: connect, EHLO, TLS, AUTH, QUIT. Sends nothing; takes seconds.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    here = environment()
+    return connectivity.probe_server(here.engine, here.settings.mail, config_id)
+
+
+#: A name that pytest would take for a test of whoever imports it.
+test_connectivity.__test__ = False  # type: ignore[attr-defined]

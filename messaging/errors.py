@@ -2,11 +2,12 @@
 
 MessagingError
   MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
+  ConfigRejected(ValueError)    a server's configuration cannot be saved
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
   StateError                    a requeue of a Sent, Sending or cancelled record
-  RecordNotFound(LookupError)   no record with this id in the tenant
+  RecordNotFound(LookupError)   no record or configuration with this id in the tenant
   TenantContextMissing          a read or write of tenant rows with no tenant set
   TenantMismatch                a write of another tenant's or the platform's rows
 ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
@@ -46,6 +47,18 @@ class MessageRejected(MessagingError, ValueError):
             shown = shown[:MAX_SHOWN_CHARS] + "…"
         where = "" if self.index is None else f" item {self.index}:"
         return f"{self.channel}:{where} {self.field} {self.reason}: {shown}"
+
+
+class ConfigRejected(MessagingError, ValueError):
+    """A server's configuration cannot be saved; nothing was written. A secret is neither kept here nor shown."""
+
+    def __init__(self, field: str, value: object, reason: str, *, is_secret: bool = False) -> None:
+        self.field = field
+        #: What was refused; None for a secret.
+        self.value = None if is_secret else value
+        self.reason = reason
+        shown = "" if is_secret else f" is {str(value)[:MAX_SHOWN_CHARS]!r}:"
+        super().__init__(f"{field}{shown} {reason}")
 
 
 class IdempotencyKeyBusy(MessagingError):
@@ -97,7 +110,7 @@ class StateError(MessagingError):
 
 
 class RecordNotFound(MessagingError, LookupError):
-    """No send record with this id is visible to the current tenant."""
+    """No send record, or no configuration, with this id is visible to the current tenant."""
 
 
 class TenantContextMissing(MessagingError):

@@ -103,7 +103,8 @@ class MailSendServerConfig(OneDefault, Switchable, Audited, Base):
     starttls_enabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
     #: Blank: no AUTH.
     username: Mapped[str | None] = mapped_column(String(255))
-    password: Mapped[str | None] = mapped_column(Encrypted)
+    #: Secrets are read, and so decrypted, only where they are asked for by name.
+    password: Mapped[str | None] = mapped_column(Encrypted, deferred=True)
     #: None: the username.
     from_address: Mapped[str | None] = mapped_column(String(255))
     from_name: Mapped[str | None] = mapped_column(String(100))
@@ -118,7 +119,7 @@ class MailSendServerConfig(OneDefault, Switchable, Audited, Base):
     #: DKIM (RFC 6376) is signed where all three are set; the key is PEM, RSA or Ed25519.
     dkim_domain: Mapped[str | None] = mapped_column(String(255))
     dkim_selector: Mapped[str | None] = mapped_column(String(63))
-    dkim_private_key: Mapped[str | None] = mapped_column(Encrypted)
+    dkim_private_key: Mapped[str | None] = mapped_column(Encrypted, deferred=True)
     read_receipt_enabled: Mapped[bool] = mapped_column(Boolean, server_default="false")
     #: Tie-break between defaults, lowest first.
     sequence: Mapped[int] = mapped_column(Integer, server_default="0")

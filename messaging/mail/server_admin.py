@@ -1,0 +1,163 @@
+"""Mail servers kept by operators: added, changed, listed, switched off and on, made the default.
+
+Runs in the caller's transaction and tenant; a change is used by every worker's next attempt within a second of its
+commit. Secrets go in and never come out: nothing here reads one.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Unpack
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import flag_modified
+
+from messaging import tenancy
+from messaging.db.active import with_disabled
+from messaging.db.filters import foreign
+from messaging.errors import RecordNotFound, StateError
+from messaging.mail.models import MailSendServerConfig
+from messaging.mail.server_checks import SECRET_FIELDS, ServerFields, check_together, checked
+
+_S = MailSendServerConfig
+
+#: What stands where nothing is given; None for every other field.
+_DEFAULTS: ServerFields = {
+    "protocol": "SMTP",
+    "ssl_enabled": False,
+    "starttls_enabled": False,
+    "verp": False,
+    "read_receipt_enabled": False,
+    "is_default": False,
+    "active": True,
+    "sequence": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLine:
+    """A server as lists show it: without secrets."""
+
+    id: int
+    tenant_id: int
+    name: str
+    protocol: str
+    host: str
+    port: int
+    ssl_enabled: bool
+    starttls_enabled: bool
+    username: str | None
+    from_address: str | None
+    is_default: bool
+    active: bool
+    sequence: int
+    daily_send_limit: int | None
+    rate_limit_per_minute: int | None
+    updated_at: datetime
+    has_password: bool
+    signs_dkim: bool
+
+
+def add_server(session: Session, **fields: Unpack[ServerFields]) -> int:
+    """Add a server; answers its id. As the default it takes that from the tenant's others.
+
+    Raises:
+        ConfigRejected: A field cannot be saved, or does not fit another one; nothing was written.
+    """
+    given = dict.fromkeys(ServerFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
+    values = checked(given)
+    check_together(values)
+    row = _S(**values, created_by_id=tenancy.current().user_id, created_by=tenancy.current().user_name)
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def change_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> None:
+    """Change the fields that are given; a secret that is not given stays, None takes it away.
+
+    Raises:
+        ConfigRejected: As `add_server`; nothing was changed.
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    row = _get(session, config_id)
+    values = checked(fields)
+    check_together({name: getattr(row, name) for name in _READABLE} | _secrets(session, row) | values)
+    for name, value in values.items():
+        setattr(row, name, value)
+    _sign(row)
+    session.flush()
+
+
+def list_servers(session: Session, *, include_disabled: bool = False) -> list[ServerLine]:
+    """The tenant's servers in the order in which they are chosen."""
+    plain = [name for name in ServerLine.__dataclass_fields__ if name not in ("has_password", "signs_dkim")]
+    statement = select(
+        *(getattr(_S, name) for name in plain),
+        _S.password.is_not(None).label("has_password"),
+        _S.dkim_private_key.is_not(None).label("signs_dkim"),
+    ).order_by(_S.tenant_id, _S.sequence, _S.id)
+    return [
+        ServerLine(**r._mapping) for r in session.execute(with_disabled(statement) if include_disabled else statement)
+    ]
+
+
+def set_server_active(session: Session, config_id: int, is_active: bool) -> None:
+    """Disable a server (nothing new is sent by it; what was prepared with it still goes out), or enable it again.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    row = _get(session, config_id)
+    row.active = is_active
+    _sign(row)
+    session.flush()
+
+
+def set_default_server(session: Session, config_id: int) -> None:
+    """Make a server the default; the tenant's others are so no more, disabled ones too.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+        StateError: It is disabled, so nothing would be sent by it.
+    """
+    row = _get(session, config_id)
+    if not row.active:
+        raise StateError(f"mail server {config_id} is disabled; enable it first")
+    row.is_default = True
+    # Also where it is the default already, beside others that plain SQL has made so.
+    flag_modified(row, "is_default")
+    _sign(row)
+    session.flush()
+
+
+#: Fields that may be looked at.
+_READABLE = [name for name in ServerFields.__annotations__ if name not in SECRET_FIELDS]
+
+
+def _get(session: Session, config_id: int) -> MailSendServerConfig:
+    """The tenant's own row, disabled or not. Raises: RecordNotFound; TenantMismatch, for one of the platform."""
+    if 1 <= config_id < 2**63:
+        row = session.get(_S, config_id)
+        if row is not None:
+            return row
+        with tenancy.all_tenants():
+            owner = session.scalar(select(_S.tenant_id).where(_S.id == config_id))
+        if owner == tenancy.PLATFORM_TENANT_ID:
+            raise foreign(f"mail server {config_id}", owner)
+    raise RecordNotFound(f"no mail server {config_id}")
+
+
+def _secrets(session: Session, row: MailSendServerConfig) -> dict[str, Any]:
+    """Whether there are secrets, as `check_together` takes it. Not read: what is replaced may be unreadable."""
+    names = sorted(SECRET_FIELDS)
+    found = session.execute(select(*(getattr(_S, name).is_not(None) for name in names)).where(_S.id == row.id)).one()
+    return {name: True if is_there else None for name, is_there in zip(names, found, strict=True)}
+
+
+def _sign(row: MailSendServerConfig) -> None:
+    context = tenancy.current()
+    row.updated_by_id, row.updated_by = context.user_id, context.user_name
