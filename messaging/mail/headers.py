@@ -6,6 +6,8 @@ How a header is encoded and folded: `messaging.mail.mime`.
 import re
 from collections.abc import Mapping
 
+from messaging.header_text import clean_text as clean_text
+
 #: Octets of a value: what one line may hold (RFC 5322, 2.1.1).
 MAX_VALUE_OCTETS = 998
 #: Characters of a name, so that name and colon fit in a line of the recommended length.
@@ -33,7 +35,6 @@ MESSAGE_ID_NAMES = frozenset({"references", "in-reply-to"})
 
 #: Controls, and the two other line ends of Unicode, at which some software breaks lines too.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 #: RFC 5322, 3.6.8: printable ASCII without the colon.
 _FIELD_NAME = re.compile(r"[!-9;-~]+")
 
@@ -45,11 +46,6 @@ class HeaderError(ValueError):
         self.name = name
         self.reason = reason
         super().__init__(f"{name!r} {reason}")
-
-
-def clean_text(text: str) -> str:
-    """`text` on one line: each run of control characters is one space, the ends are trimmed."""
-    return _CONTROLS.sub(" ", text).strip()
 
 
 def check_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,391 @@
+"""Compiling templates that hostile tenants wrote, into code that does nothing unbounded and reaches its data alone.
+
+Jinja2 parses; what it would hand to Python's own operators, look-ups, calls and loops, the code made here hands to
+`messaging.templates.values.Run`, which looks before it works. What has no place in a template that stands by itself is
+refused when it is compiled, and so is what would take long to compile: nothing is calculated at that time.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from types import TracebackType
+from typing import Any, Final
+
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import missing
+
+from messaging.templates.errors import Malformed
+from messaging.templates.filters import CONDITIONS, FILTERS
+from messaging.templates.objects import Box
+from messaging.templates.undefined import Missing
+from messaging.templates.values import GLOBALS, Run
+from messaging.templates.writing import MAX_BITS
+
+#: Characters of one template.
+MAX_SOURCE_CHARS = 1_048_576
+#: Names, signs and texts between `{{ }}` and `{% %}`: some thousand variables. Bounds the time of compiling.
+MAX_TOKENS = 10_000
+#: Expressions and statements within each other.
+MAX_DEPTH = 40
+MAX_NAME_CHARS = 200
+
+_FILE: Final = "<template>"
+_UNCOUNTED: Final = frozenset({"data", "whitespace"})
+_NEEDS_OTHERS: Final = (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport, nodes.Block)
+#: Local names in compiled code, and the operations of the run they stand for.
+_OPERATIONS: Final[Mapping[str, str]] = {
+    "text": "text",
+    "html": "html",
+    "concat_values": "join",
+    "new_buffer": "buffer",
+    "attr": "attr",
+    "item": "item",
+    "part": "slice",
+    "key": "key",
+    "literal": "literal",
+    "iterate": "iterate",
+    "calculate": "calculate",
+    "compare": "compare",
+    "call": "call",
+    "step": "step",
+    # Jinja2's own names, for what it writes itself.
+    "undefined": "undefined",
+    "cond_expr_undefined": "nothing",
+    "LoopContext": "loop",
+    "Macro": "macro",
+    "TemplateReference": "own_name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A template ready to run, in any thread."""
+
+    escapes: bool
+    #: How much it holds on to, in rough octets.
+    weight: int
+    _namespace: dict[str, Any]
+    #: Filter, and the line it stands in, to the variable it is applied to; None where there are several.
+    _subjects: Mapping[tuple[str, int], str | None]
+
+    def run(self, variables: Mapping[str, Any], run: Run) -> Iterator[str]:
+        """What it writes, piece by piece. Raises whatever its operations raise."""
+        pieces: Iterator[str] = self._namespace["root"](RunContext(_ENVIRONMENTS[self.escapes], variables, run))
+        return pieces
+
+    def line_of(self, traceback: TracebackType | None) -> int | None:
+        """The template's line at which an exception came up; None when it was not in its code."""
+        line = None
+        while traceback is not None:
+            if traceback.tb_frame.f_globals is self._namespace:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        if line is None:
+            return None
+        pairs = [pair.split("=") for pair in self._namespace["debug_info"].split("&") if pair]
+        return next((int(ours) for ours, generated in reversed(pairs) if int(generated) <= line), 1)
+
+    def subject(self, operation: str | None, line: int | None) -> str | None:
+        """The variable to which a filter is applied in a line."""
+        return None if operation is None or line is None else self._subjects.get((operation, line))
+
+
+class RunContext(Context):
+    """The names of one rendering: what the template sets, the variables, the functions all templates have."""
+
+    def __init__(self, environment: "TemplateEnvironment", variables: Mapping[str, Any], run: Run) -> None:
+        super().__init__(environment, variables, None, {})  # type: ignore[arg-type]  # is only read
+        self.run = run
+
+    def resolve_or_missing(self, key: str) -> Any:
+        if key in self.vars:
+            return self.vars[key]
+        if key in self.parent:
+            return self.parent[key]
+        return GLOBALS.get(key, missing)
+
+
+def compile_template(source: str, *, escape: bool) -> Compiled:
+    """A template from its source. Takes well under a second, whatever the source.
+
+    Raises: Malformed.
+    """
+    environment = _ENVIRONMENTS[escape]
+    if len(source) > MAX_SOURCE_CHARS:
+        raise Malformed(1, f"is longer than {MAX_SOURCE_CHARS:,} characters")
+    try:
+        tokens = _count_tokens(environment, source)
+        tree = environment.parse(source)
+        _check(tree)
+        generator = _Generator(environment, None, None, optimized=False)
+        generator.visit(tree)
+        code = compile(generator.stream.getvalue(), _FILE, "exec", dont_inherit=True)  # type: ignore[attr-defined]
+    except TemplateSyntaxError as exc:
+        raise Malformed(exc.lineno, exc.message or "is no template") from None
+    except (RecursionError, MemoryError):
+        raise Malformed(1, "is nested too deeply") from None
+    except (SyntaxError, ValueError, OverflowError) as exc:
+        # Python's limits: loops within loops, a name given twice in a call, a number of thousands of digits.
+        raise Malformed(1, f"cannot be compiled: {getattr(exc, 'msg', None) or exc}") from None
+    namespace: dict[str, Any] = {"environment": environment, "__file__": _FILE}
+    exec(code, namespace)  # noqa: S102 - made above, of operations that look before they work
+    namespace["Namespace"] = Box
+    return Compiled(escape, 4 * len(source) + 400 * tokens, namespace, generator.subjects)
+
+
+def _count_tokens(environment: "TemplateEnvironment", source: str) -> int:
+    count = 0
+    for line, kind, value in environment.lex(source):
+        if kind in _UNCOUNTED:
+            continue
+        count += 1
+        if count > MAX_TOKENS:
+            raise Malformed(line, f"has more than {MAX_TOKENS:,} names and signs in its tags")
+        if kind == "name" and len(value) > MAX_NAME_CHARS:
+            raise Malformed(line, f"has a name of more than {MAX_NAME_CHARS} characters")
+    return count
+
+
+def _check(tree: nodes.Template) -> None:
+    """Refuse what a template may not have."""
+    pending: list[tuple[nodes.Node, int]] = [(tree, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            raise Malformed(node.lineno or 1, "is nested too deeply")
+        reason = _objection(node)
+        if reason is not None:
+            raise Malformed(node.lineno or 1, reason)
+        children = [(child, depth + 1) for child in node.iter_child_nodes()]
+        pending += reversed(children)
+
+
+def _objection(node: nodes.Node) -> str | None:
+    match node:
+        case nodes.Filter() if node.name not in FILTERS:
+            return f"there is no filter {node.name!r}"
+        case nodes.Test() if node.name not in CONDITIONS:
+            return f"there is no test {node.name!r}"
+        case nodes.Call() | nodes.Filter() | nodes.Test() if node.dyn_args or node.dyn_kwargs:
+            return "a call takes its values one by one, not by * or **"
+        case nodes.Const(value=int()) if node.value.bit_length() > MAX_BITS:
+            return "has a number that is too large"
+        case nodes.Const(value=float()) if not isfinite(node.value):
+            return "has a number that is too large"
+        case nodes.EvalContextModifier() if not all(isinstance(o.value, nodes.Const) for o in node.options):
+            return "autoescape takes true or false"
+        case _ if isinstance(node, _NEEDS_OTHERS):
+            return f"a template stands by itself: there is no tag {type(node).__name__.lower()!r}"
+        case _:
+            return None
+
+
+def _path(node: nodes.Node | None) -> str | None:
+    """A variable as the template wrote it, dotted; None for any other expression."""
+    match node:
+        case nodes.Name():
+            return node.name
+        case nodes.Getattr():
+            return _below(_path(node.node), node.attr)
+        case nodes.Getitem(arg=nodes.Const()):
+            return _below(_path(node.node), str(node.arg.value))  # type: ignore[attr-defined]
+        case nodes.Filter():
+            return _path(node.node)
+        case _:
+            return None
+
+
+def _below(path: str | None, name: str) -> str:
+    return name if path is None else f"{path}.{name}"
+
+
+def _ours(name: str, lineno: int, *args: nodes.Expr) -> nodes.Call:
+    """A call of one of our own operations."""
+    internal = object.__new__(nodes.InternalName)
+    nodes.Node.__init__(internal, name, lineno=lineno)
+    return nodes.Call(internal, list(args), [], None, None, lineno=lineno)
+
+
+def _calculation(sign: str) -> Any:
+    def visit(self: "_Generator", node: nodes.BinExpr, frame: Frame) -> None:
+        self.write(f"calculate({sign!r}, ")
+        self.visit(node.left, frame)
+        self.write(", ")
+        self.visit(node.right, frame)
+        self.write(f", {(_path(node.left), _path(node.right))!r})")
+
+    return visit
+
+
+class _Generator(CodeGenerator):
+    """Writes our operations where Jinja2's writes Python's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.subjects: dict[tuple[str, int], str | None] = {}
+
+    visit_Add = _calculation("+")
+    visit_Sub = _calculation("-")
+    visit_Mul = _calculation("*")
+    visit_Div = _calculation("/")
+    visit_FloorDiv = _calculation("//")
+    visit_Mod = _calculation("%")
+    visit_Pow = _calculation("**")
+
+    def write_commons(self) -> None:
+        super().write_commons()
+        self.writeline("run = context.run")
+        for name, operation in _OPERATIONS.items():
+            self.writeline(f"{name} = run.{operation}")
+
+    def buffer(self, frame: Frame) -> None:
+        frame.buffer = self.temporary_identifier()
+        self.writeline(f"{frame.buffer} = new_buffer()")
+
+    # What is written
+
+    def _output_child_to_const(self, node: nodes.Expr, frame: Frame, finalize: Any) -> str:
+        if not isinstance(node, nodes.TemplateData):
+            raise nodes.Impossible
+        return super()._output_child_to_const(node, frame, finalize)
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write("html(" if frame.eval_ctx.autoescape else "text(")
+
+    def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        self.write(")")
+
+    # Loops
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        step = _ours("step", node.lineno)
+        looped = nodes.For(
+            node.target,
+            _ours("iterate", node.lineno, node.iter),  # type: ignore[arg-type]
+            [nodes.ExprStmt(step, lineno=node.lineno), *node.body],
+            node.else_,
+            node.test and nodes.And(step, node.test, lineno=node.test.lineno),
+            node.recursive,
+            lineno=node.lineno,
+        )
+        super().visit_For(looped, frame)
+
+    # Expressions
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:
+        if isinstance(node.node, nodes.InternalName):
+            self.write(f"{node.node.name}(")
+            for arg in node.args:
+                self.visit(arg, frame)
+        else:
+            self.write("call(")
+            self.visit(node.node, frame)
+            self.signature(node, frame, {"caller": "caller"} if forward_caller else None)
+        self.write(")")
+
+    def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:
+        subject = _path(node.node)
+        place = (node.name, node.lineno)
+        self.subjects[place] = subject if self.subjects.get(place, subject) == subject else None
+        super().visit_Filter(node, frame)
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:
+        self.write("attr(")
+        self.visit(node.node, frame)
+        self.write(f", {node.attr!r}, {_path(node)!r})")
+
+    def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:
+        if isinstance(node.arg, nodes.Slice):
+            self.write("part(")
+            self.visit(node.node, frame)
+            for bound in (node.arg.start, node.arg.stop, node.arg.step):
+                self.write(", ")
+                self.visit(bound or nodes.Const(None, lineno=node.lineno), frame)
+            self.write(")")
+            return
+        self.write("item(")
+        self.visit(node.node, frame)
+        self.write(", ")
+        self.visit(node.arg, frame)
+        path = _path(node) or _below(_path(node.node), _path(node.arg) or "[]")
+        self.write(f", {path!r})")
+
+    def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
+        """`a < b < c` looks at `b` once, and at `c` only if the first holds."""
+        self.write("(")
+        left: nodes.Expr | str = node.expr
+        for number, operand in enumerate(node.ops, 1):
+            self.write(f"compare({operand.op!r}, ")
+            if isinstance(left, str):
+                self.write(left)
+            else:
+                self.visit(left, frame)
+            self.write(", ")
+            if number < len(node.ops):
+                left = self.temporary_identifier()
+                self.write(f"({left} := ")
+                self.visit(operand.expr, frame)
+                self.write(")) and ")
+            else:
+                self.visit(operand.expr, frame)
+                self.write(")")
+        self.write(")")
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self.write("concat_values((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        self.write("literal(")
+        super().visit_List(node, frame)
+        self.write(")")
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        made = node.ctx == "load" and not all(isinstance(part, nodes.Const) for part in node.items)
+        if made:
+            self.write("literal(")
+        super().visit_Tuple(node, frame)
+        if made:
+            self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self.write("literal({")
+        for pair in node.items:
+            self.write("key(")
+            self.visit(pair.key, frame)
+            self.write("): ")
+            self.visit(pair.value, frame)
+            self.write(", ")
+        self.write("})")
+
+
+class TemplateEnvironment(ImmutableSandboxedEnvironment):
+    """Jinja2's immutable sandbox, with no loader and with our filters, tests and functions alone.
+
+    Compiled code looks nothing up through it; what did would be told that nothing is safe.
+    """
+
+    code_generator_class = _Generator
+
+    def __init__(self, *, autoescape: bool) -> None:
+        super().__init__(
+            autoescape=autoescape, keep_trailing_newline=True, optimized=False, undefined=Missing, cache_size=0
+        )
+        self.filters = dict(FILTERS)
+        self.tests = dict(CONDITIONS)
+        self.globals = dict(GLOBALS)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        return False
+
+    def is_safe_callable(self, obj: Any) -> bool:
+        return False
+
+
+_ENVIRONMENTS: Final = {escape: TemplateEnvironment(autoescape=escape) for escape in (True, False)}
