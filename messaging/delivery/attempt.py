@@ -8,6 +8,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -18,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import metrics, tenancy
 from messaging.category import MarkerCode
 from messaging.clock import Clock, Ticker
-from messaging.delivery.channel import Channel, Claim
+from messaging.delivery.channel import Channel, Claim, RateLimits
 from messaging.delivery.claim import ClaimUnclear, Pair, claim
 from messaging.delivery.committer import Committer, Release, Tally, Unclear
 from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
@@ -26,7 +27,9 @@ from messaging.delivery.outcome import Failure, judge
 from messaging.delivery.preparing import Preparing, unforeseen, unworded
 from messaging.delivery.recipients import RecipientResult, open_recipients
 from messaging.delivery.status import SendStatus
+from messaging.delivery.windows import ChunkWindows, has_place
 from messaging.errors import DeliveryError, PreparationError
+from messaging.rate_limit import Full, RateLimitUnavailable, RateWindows
 from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -83,6 +86,7 @@ class Delivery:
     ticker: Ticker
     rng: random.Random
     is_stopping: Callable[[], bool]
+    windows: RateWindows
     #: Told when a send begins and ends, so that one that hangs is noticed (C16).
     watch: "SendWatch"
 
@@ -158,6 +162,7 @@ class _Chunk:
         self._tally = tally
         #: Position of the next claim that is neither begun nor given back.
         self._next = 0
+        self._windows = ChunkWindows(delivery.windows, delivery.channel.name)
         self._preparing = Preparing(delivery.engine, delivery.channel, delivery.settings.quota, delivery.ticker)
         self._hold_until = delivery.ticker() + delivery.settings.delivery.chunk_hold_seconds
 
@@ -193,8 +198,18 @@ class _Chunk:
 
     def _release(self, claimed: Claim, reason: Reason) -> None:
         delay = self._delivery.rng.uniform(*reason.wait_seconds)
+        code = reason.code
+        if code is MarkerCode.CLAIM_RELEASED and has_place(claimed):
+            code = MarkerCode.QUOTA_EXCEEDED  # else it would go to the end of its window's line
         self._delivery.committer.submit(
-            Release(claimed, delay, reason.label, code=reason.code, message=reason.message), self._tally
+            Release(claimed, delay, reason.label, code=code, message=reason.message), self._tally
+        )
+
+    def _hold_back(self, claimed: Claim, full: Full) -> None:
+        """A window is full (T10)."""
+        message = f"the {full.window} of its server or provider is full; due at the place reserved for it"
+        self._delivery.committer.submit(
+            Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
         )
 
     # -- preparation ------------------------------------------------------------------------------------------------
@@ -238,12 +253,19 @@ class _Chunk:
             try:
                 recipients = delivery.channel.recipients(claimed.content)
                 to_name = open_recipients(recipients, claimed.results)
+                full = self._find_full(claimed) if to_name else None
+                if full is not None:
+                    self._hold_back(claimed, full)
+                    return
                 gate = SendGate(claimed.claimed_at, delivery.limits, delivery.ticker)
                 learnt: dict[str, RecipientResult] | Failure = (
                     dict(delivery.channel.send(claimed, to_name, gate)) if to_name else {}
                 )
             except ClaimTooOld:
                 self._release(claimed, Reason.OLD)
+                return
+            except RateLimitUnavailable:
+                self._release(claimed, Reason.WINDOWS_AWAY)
                 return
             except DeliveryError as exc:
                 learnt = Failure(exc.category, exc.code, exc.text, exc.retry_after_seconds, exc.is_uncertain)
@@ -260,6 +282,20 @@ class _Chunk:
                 delivery.watch.end()
             metrics.send_seconds(delivery.channel.name, delivery.channel.provider, delivery.ticker() - started)
             self._record(claimed, learnt, started, recipients)
+
+    def _find_full(self, claimed: Claim) -> Full | None:
+        """The window of the record's configuration that is full; one send is taken where none is."""
+        limits = self._delivery.channel.rate_limits(claimed)
+        return None if limits is None else self._windows.find_full(claimed, limits, self._later)
+
+    def _later(self) -> list[tuple[Claim, RateLimits | None]]:
+        """The prepared records whose turn has not come, with the limits they will meet."""
+        later = []
+        for claimed in self._claims[self._next :]:
+            if claimed.is_prepared:
+                with suppress(PreparationError):  # told when its turn has come
+                    later.append((claimed, self._delivery.channel.rate_limits(claimed)))
+        return later
 
     def _record(
         self,

@@ -50,6 +50,18 @@ class Claim:
         return results
 
 
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """How many messages a server or provider configuration takes; at least one of the two limits is on."""
+
+    #: The configuration's owner: all who share it share its windows.
+    owner_tenant_id: int
+    config_id: int
+    #: None or below 1: no limit.
+    daily: int | None
+    per_minute: int | None
+
+
 class Channel(Protocol):
     """One kind of message."""
 
@@ -91,6 +103,12 @@ class Channel(Protocol):
 
     def config_id(self, claim: Claim) -> int | None:
         """Which server or provider configuration a prepared record uses."""
+
+    def rate_limits(self, claim: Claim) -> RateLimits | None:
+        """The limits of the configuration a prepared record uses; None when it has none. No I/O.
+
+        Raises: PreparationError, when that is gone.
+        """
 
     def send(self, claim: Claim, recipients: Sequence[str], gate: Gate) -> Mapping[str, RecipientResult]:
         """Send to these recipients; a result for each of them. No transaction is open, no connection is held.

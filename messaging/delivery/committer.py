@@ -38,8 +38,8 @@ class Release:
 
     claim: Claim
     delay_seconds: float
-    #: For the metric: hold, stopping, dependency or old.
-    reason: str
+    #: For the metric: hold, stopping, dependency or old; None for T10, which the windows count.
+    reason: str | None
     code: str = MarkerCode.CLAIM_RELEASED
     message: str = ""
 
@@ -267,7 +267,8 @@ class Committer:
         moved = {(row.id, row.token) for row in rows}
         for release in releases:
             if release.claim.key in moved:
-                metrics.released(self._channel.name, release.reason)
+                if release.reason is not None:
+                    metrics.released(self._channel.name, release.reason)
             else:
                 metrics.lost_updates(self._channel.name, "release")
                 logger.debug("release lost", extra={"record_id": release.claim.record_id})

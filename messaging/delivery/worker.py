@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Engine
 
+from messaging import rate_limit
 from messaging.clock import Clock, Ticker
 from messaging.db.engine import autocommitting, create_engine
 from messaging.delivery.attempt import Delivery, SendWatch, attempt
@@ -55,6 +56,7 @@ class DeliveryWorker:
             ticker=ticker,
             rng=rng,
             is_stopping=self._stopping.is_set,
+            windows=rate_limit.connect(settings, clock=clock),
             watch=self.watch,
         )
 

@@ -7,7 +7,7 @@ from sqlalchemy import Engine, Table
 
 from messaging.clock import Clock, Ticker
 from messaging.config_cache import ConfigCache
-from messaging.delivery.channel import Claim
+from messaging.delivery.channel import Claim, RateLimits
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
 from messaging.errors import DeliveryError
@@ -70,6 +70,14 @@ class MailChannel:
         """The server the record was prepared with."""
         config_id: int | None = claim.content["server_config_id"]
         return config_id
+
+    def rate_limits(self, claim: Claim) -> RateLimits | None:
+        """Those of the server the record was prepared with."""
+        config = find_visible_by_id(claim.content, self._configs)
+        daily, per_minute = config["daily_send_limit"], config["rate_limit_per_minute"]
+        if (daily or 0) < 1 and (per_minute or 0) < 1:
+            return None
+        return RateLimits(config["tenant_id"], config["id"], daily, per_minute)
 
     def send(self, claim: Claim, recipients: Sequence[str], gate: Gate) -> Mapping[str, RecipientResult]:
         """Build the message and hand it to the server of the record."""
