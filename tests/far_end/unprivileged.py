@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from messaging.child_process import spawn
 from messaging.embedded.programs import is_open_to_others, nobody, shared_folder
 from messaging.embedded.server import free_port
 from tests.far_end import packages
 
-START_SECONDS = 15.0
+START_SECONDS = 30.0
 STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 
@@ -135,7 +136,7 @@ class Unprivileged:
                 process.wait(STOP_SECONDS)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def __enter__(self) -> "Unprivileged":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -3,9 +3,12 @@
 Postfix and Exim deliver to Dovecot by LMTP and relay to each other and to a far end that refuses.
 """
 
+import io
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -14,12 +17,21 @@ from typing import Any
 
 import fast_mail_parser
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from messaging import api
+from messaging.delivery.gate import SendGate, SendLimits
+from messaging.delivery.recipients import RecipientStatus
 from messaging.delivery.status import SendStatus
+from messaging.mail import dkim, mime
+from messaging.mail.attached_files import AttachedFile
+from messaging.mail.smtp import Envelope, Security, SmtpServer, SmtpTransport
 from messaging.requests import BodyMode
-from tests.far_end import postfix
+from messaging.settings import MailTransportSettings
+from tests.far_end import dkim_verifier, exim, postfix
 from tests.far_end.dovecot import Dovecot
+from tests.far_end.exim import Exim
 from tests.far_end.postfix import Postfix
 from tests.far_end.smtp_server import Rule, ScriptedSmtpServer
 from tests.integration.delivery.desk import Desk
@@ -29,6 +41,9 @@ pytestmark = pytest.mark.xdist_group("mail servers")
 
 PENDING, SENDING, SENT, RETRY, FAILED, DEAD_LETTER = SendStatus
 
+DKIM_DOMAIN, SELECTOR = "shop.example", "s2026"
+SIGNED_AT = datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC)
+
 GONE = "550 5.1.1 <gone@refusing.example>: Recipient address rejected: User unknown"
 
 
@@ -36,8 +51,7 @@ GONE = "550 5.1.1 <gone@refusing.example>: Recipient address rejected: User unkn
 class Servers:
     dovecot: Dovecot
     postfix: Postfix
-    #: Refuses every recipient.
-    refusing: ScriptedSmtpServer
+    exim: Exim
 
     def mailbox(self) -> str:
         """A name that no other test uses."""
@@ -52,14 +66,19 @@ class Servers:
 def servers(servers_folder: Path) -> Iterator[Servers]:
     folder = servers_folder / f"mail-{secrets.token_hex(3)}"
     folder.mkdir(mode=0o711)
+    # Each knows the other's port before it is there.
+    postfix_routes, exim_routes = {}, {}
     with (
         ScriptedSmtpServer([Rule("RCPT", GONE)]) as refusing,
         Dovecot(folder / "dovecot").start() as dovecot,
-        Postfix(
-            folder / "postfix", lmtp_port=dovecot.lmtp_port, routes={"refusing.example": refusing.port}
-        ).start() as server,
+        Exim(folder / "exim", lmtp_port=dovecot.lmtp_port, routes=exim_routes) as second,
+        Postfix(folder / "postfix", lmtp_port=dovecot.lmtp_port, routes=postfix_routes) as server,
     ):
-        yield Servers(dovecot, server, refusing)
+        postfix_routes.update({"refusing.example": refusing.port, "exim.example": second.port})
+        exim_routes.update({"refusing.example": refusing.port, "local.example": server.port})
+        second.start()
+        server.start()
+        yield Servers(dovecot, server, second)
 
 
 @pytest.fixture
@@ -75,6 +94,10 @@ def desk(servers: Servers, sender: str, make_desk: Callable[..., Desk]) -> Desk:
     api.configure(desk.settings, engine=desk.engine)
     desk.add_server(port=servers.postfix.port, from_address=sender)
     return desk
+
+
+def pem(key: rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
 def parsed(octets: bytes) -> EmailMessage:
@@ -213,3 +236,66 @@ def test_what_bounces_after_it_was_taken_comes_to_the_envelope_sender(
     assert recipient["Final-Recipient"] == f"rfc822; {postfix.FORWARDED[name]}"
     assert recipient["Action"] == "failed"
     assert returned.get_payload(0)["Message-ID"] == row.message_id
+
+
+def test_a_bounce_of_exim_comes_to_the_envelope_sender_too(desk: Desk, servers: Servers, sender: str) -> None:
+    desk.run("UPDATE mail_send_server_config SET is_default = false, updated_at = now()")
+    desk.add_server(port=servers.exim.port, from_address=sender)
+    first, second = (f"{servers.mailbox()}@refusing.example" for _ in range(2))
+    record_id = accept(first, second)
+    assert desk.deliver(record_id) == {"sent": 1}
+    report = servers.read_one(sender.partition("@")[0])
+    assert set(report["X-Failed-Recipients"].replace(" ", "").split(",")) == {first, second}
+    assert report["References"] == desk.records.row(record_id).message_id
+    assert report.get_content_type() == "multipart/report"
+
+
+PDF_NAME = "Prüfbericht – 漢字 (1).pdf"
+
+
+def handed_over(servers: Servers, key: str, *to: str) -> bytes:
+    """A signed mail with a file, sent to Postfix; what was sent."""
+    content = mime.MailContent(
+        message_id=f"<17.{secrets.token_hex(12)}@shop.example>",
+        date=SIGNED_AT,
+        from_address="shop@shop.example",
+        from_name="Bücher & Größen",
+        to=to,
+        subject="Ihre Bestellung über 漢字 " * 6,
+        body_mode=BodyMode.HTML_WITH_AUTHORED_PLAIN,
+        body_html=HTML,
+        body_text=TEXT,
+    )
+    file = AttachedFile(content=io.BytesIO(bytes(range(256)) * 400), file_name=PDF_NAME, content_type="application/pdf")
+    message = mime.build(content, [file])
+    field = dkim.sign(message, domain=DKIM_DOMAIN, selector=SELECTOR, private_key_pem=key, signed_at=SIGNED_AT)
+    signed = message.after(field)
+    transport = SmtpTransport(MailTransportSettings(), ehlo_name="shop.example")
+    server = SmtpServer(1, 1, "127.0.0.1", servers.postfix.port, Security.PLAIN)
+    limits = SendLimits(send_budget_seconds=240, send_max_seconds=120, reply_wait_seconds=60)
+    try:
+        gate = SendGate(time.monotonic(), limits, time.monotonic)
+        results = transport.send(server, Envelope("shop@local.example", to), signed, gate)
+    finally:
+        transport.close_all()
+    assert {result.status for result in results.values()} == {RecipientStatus.ACCEPTED}
+    return b"".join(signed.chunks())
+
+
+def test_a_relay_changes_no_octet_of_a_signed_mail_and_its_signature_still_passes(servers: Servers) -> None:
+    name, key = servers.mailbox(), pem(rsa.generate_private_key(65537, 1024))
+    sent = handed_over(servers, key, at_local(name))
+    (got,) = servers.dovecot.read(name)
+    assert got.endswith(sent)
+    record = dkim.public_key_record(key)
+    assert dkim_verifier.verify(got, domain=DKIM_DOMAIN, selector=SELECTOR, record=record) == "pass"
+    mail = fast_mail_parser.parse_email(got)
+    assert [(a.filename, bytes(a.content)) for a in mail.attachments] == [(PDF_NAME, bytes(range(256)) * 400)]
+
+
+def test_a_receiving_server_verifies_an_ed25519_signature_behind_a_relay(servers: Servers) -> None:  # RFC 8463
+    name, key = servers.mailbox(), pem(ed25519.Ed25519PrivateKey.generate())
+    servers.exim.publish({f"{SELECTOR}._domainkey.{DKIM_DOMAIN}": dkim.public_key_record(key)})
+    handed_over(servers, key, f"{name}@{exim.DOMAIN}")
+    verdict = servers.read_one(name)["Authentication-Results"]
+    assert f"dkim=pass header.d={DKIM_DOMAIN} header.s={SELECTOR} header.a=ed25519-sha256" in " ".join(verdict.split())
