@@ -373,7 +373,10 @@ class Settings(BaseSettings):
         if not value:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        # It stands in a header field between angle brackets, as it is.
+        is_plain = re.fullmatch("[!-;=?-~]+", value) is not None
+        is_base = parts.scheme in ("http", "https") and parts.hostname and not parts.query and not parts.fragment
+        if not (is_plain and is_base):
             raise ValueError(f"is {value!r}; allowed: an address such as https://mail.example.com")
         return value.rstrip("/")
 
