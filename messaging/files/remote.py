@@ -5,7 +5,7 @@ when its time is up. What a store says may repeat the URL and its secrets: nothi
 """
 
 import os
-import tempfile
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -153,15 +153,23 @@ class RemoteStore:
 
 
 def _write_local(path: Path, content: bytes) -> None:
-    """All or nothing, and on the disk before a row says so: written beside, synchronised, renamed."""
+    """All or nothing, and on the disk when it answers: written beside, synchronised, renamed.
+
+    With the permissions that this process gives its files: who sends may be another user than who accepts.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with open(handle, "wb") as file:
+        with beside.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        beside.replace(path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

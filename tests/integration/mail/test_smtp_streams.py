@@ -1,7 +1,9 @@
 """Messages that are read while they are sent: send.md sections 8 and 9.4, over real sockets."""
 
+import dataclasses
 import io
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trustme
 
 from messaging.category import ErrorCategory
 from messaging.delivery.gate import ClaimTooOld, Gate, SendGate, SendLimits
@@ -122,6 +125,24 @@ def test_a_second_attempt_sends_the_same_bytes(serve, transport):  # S19
     assert send(transport, server, message) == "accepted"
     first, second = server.transactions
     assert first.raw == second.raw
+
+
+@pytest.mark.parametrize("security", [Security.IMPLICIT_TLS, Security.STARTTLS])
+def test_an_attachment_is_streamed_through_tls(serve, security):
+    authority = trustme.CA()
+    served, trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(served)
+    authority.configure_trust(trusted)
+    settings = MailTransportSettings(read_timeout_seconds=5)
+    transport = SmtpTransport(settings, ehlo_name="client.example.org", ssl_context_factory=lambda: trusted)
+    server = serve(tls=served, is_implicit_tls=security is Security.IMPLICIT_TLS)
+    where = dataclasses.replace(at(server), security=security)
+    message = with_file(PDF)
+    for _ in range(2):
+        transport.send(where, Envelope("shop@shop.example", ["a@example.com"]), message, gate())
+    transport.close_all()
+    assert [taken.content for taken in server.messages] == [b"".join(message.chunks())] * 2
+    assert server.connections == 1
 
 
 @pytest.mark.parametrize("step", [1, 2, 3, 5, 7])

@@ -91,6 +91,16 @@ def test_a_folder_of_this_machine_holds_whole_files_only(tmp_path: Path) -> None
     write(store, b"content")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files == [tmp_path / "files" / LOCATION]
+    beside = tmp_path / "as-usual"
+    beside.touch()
+    assert files[0].stat().st_mode == beside.stat().st_mode  # whoever sends may read it
+
+
+def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / LOCATION).mkdir(parents=True)
+    with pytest.raises(StoreFailed, match="IsADirectoryError"):
+        write(RemoteStore(f"file://{tmp_path}"), b"x")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_folder_that_cannot_be_written_to_fails(tmp_path: Path) -> None:
