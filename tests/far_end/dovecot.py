@@ -2,6 +2,7 @@
 
 import imaplib
 import re
+import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -135,8 +136,14 @@ class Dovecot(Unprivileged):
             root / "usr/lib" / packages.MULTIARCH,
             root / "lib" / packages.MULTIARCH,
         )
-        is_2_4 = b"\x002.4." in octets
-        template = f"{_OF_2_4_FIRST}{_COMMON}{_OF_2_4}" if is_2_4 else _COMMON + _OF_2_3
+        version = subprocess.run(
+            [root / "usr/sbin/dovecot", "--version"],
+            env={"LD_LIBRARY_PATH": libraries},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        template = _COMMON + _OF_2_3 if version.startswith("2.3.") else f"{_OF_2_4_FIRST}{_COMMON}{_OF_2_4}"
         config = self.write(
             "dovecot.conf",
             template.format(
