@@ -13,13 +13,14 @@ from threading import Thread
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from sqlalchemy import Connection, Engine, func, literal_column, select
+from sqlalchemy import Connection, Engine, Text, func, literal_column, select, type_coerce
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
 from messaging.db import schema
-from messaging.db.encryption import CredentialUnreadable, use_keys
+from messaging.db.active import with_disabled
+from messaging.db.encryption import CredentialUnreadable, decrypt, use_keys
 from messaging.db.engine import check_server, create_engine
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
@@ -44,6 +45,9 @@ TICK_FRESH_SECONDS = 15.0
 
 #: Mail requests that may wait while a worker takes them: each is a transaction of milliseconds.
 MAX_WAITING_REQUESTS = 100
+
+#: Most servers or tenants that one finding names.
+MAX_NAMED = 10
 
 #: Seconds from which an open transaction's snapshot slows the claim.
 OLD_TRANSACTION_SECONDS = 60.0
@@ -214,35 +218,45 @@ def _transactions(connection: Connection, old_seconds: float) -> Finding:
 def _servers(settings: Settings, session: Session) -> Findings:
     c = MailSendServerConfig
     with tenancy.all_tenants():
-        owners = set(session.execute(select(c.tenant_id).where(c.is_default, c.active)).scalars())
-        ids = session.execute(select(c.id).where(c.active, c.password.is_not(None)).order_by(c.id)).scalars().all()
-        unreadable = [config_id for config_id in ids if not _is_readable(session, config_id)]
-    add = "add an active row with is_default to mail_send_server_config"
-    if not settings.multi_tenancy and SINGLE_TENANT_ID not in owners:
-        yield Finding("mail server", Level.FAIL, "no default mail server is configured", add)
-    elif settings.multi_tenancy and PLATFORM_TENANT_ID not in owners:
-        detail = f"no default of the platform; {len(owners)} tenants have one of their own"
-        level = Level.WARN if owners else Level.FAIL
-        yield Finding(
-            "mail server", level, detail, f"{add}, of tenant {PLATFORM_TENANT_ID}: tenants without one cannot send"
+        found = session.execute(
+            select(c.tenant_id, func.bool_or(c.is_default)).group_by(c.tenant_id).order_by(c.tenant_id)
         )
+        has_default = {tenant_id: bool(is_default) for tenant_id, is_default in found}
+        unreadable = list(_unreadable_secrets(session))
+    add = "messaging server add ... --default, or messaging server default ID"
+    without = [str(tenant_id) for tenant_id, is_there in has_default.items() if not is_there]
+    if not settings.multi_tenancy and not has_default.get(SINGLE_TENANT_ID):
+        yield Finding("mail server", Level.FAIL, "no default mail server is configured", add)
+    elif settings.multi_tenancy and not has_default.get(PLATFORM_TENANT_ID):
+        detail = f"no default of the platform; {sum(has_default.values())} tenants have one of their own"
+        if without:
+            detail += f", with servers but no default are {', '.join(without[:MAX_NAMED])}"
+        level = Level.WARN if any(has_default.values()) else Level.FAIL
+        advice = f"{add}, with --tenant {PLATFORM_TENANT_ID}: tenants without one cannot send"
+        yield Finding("mail server", level, detail, advice)
     else:
         yield Finding("mail server", Level.OK, "a default mail server is configured")
     if unreadable:
         yield Finding(
             "secrets",
             Level.FAIL,
-            f"no key of MESSAGING_SECRETS_KEYS decrypts the password of mail server {', '.join(map(str, unreadable))}",
-            "add the key it was written with to MESSAGING_SECRETS_KEYS, or enter the password anew",
+            f"no key of MESSAGING_SECRETS_KEYS decrypts {', '.join(unreadable[:MAX_NAMED])}",
+            "add the key it was written with to MESSAGING_SECRETS_KEYS, or: messaging server change ID",
         )
 
 
-def _is_readable(session: Session, config_id: int) -> bool:
-    try:
-        session.execute(select(MailSendServerConfig.password).where(MailSendServerConfig.id == config_id)).scalar_one()
-    except CredentialUnreadable:
-        return False
-    return True
+def _unreadable_secrets(session: Session) -> Iterator[str]:
+    """Of disabled servers too: what was prepared with one still goes out by it."""
+    c = MailSendServerConfig
+    secrets = {"password": c.password, "DKIM key": c.dkim_private_key}
+    ciphertexts = [type_coerce(column, Text) for column in secrets.values()]
+    for config_id, *stored in session.execute(with_disabled(select(c.id, *ciphertexts)).order_by(c.id)):
+        for name, ciphertext in zip(secrets, stored, strict=True):
+            try:
+                if ciphertext is not None:
+                    decrypt(ciphertext)
+            except CredentialUnreadable:
+                yield f"the {name} of mail server {config_id}"
 
 
 # -- redis and broker ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from messaging.doctor import Finding, Level
 from messaging.mail.records import Line, RecipientStory, Story
+from messaging.mail.server_admin import ServerLine
 from messaging.quota import MonthUsage
 
 STATUS_STYLE = {
@@ -145,6 +146,31 @@ def print_months(months: Sequence[MonthUsage]) -> None:
             month.period, str(month.mail_used), "unlimited" if month.mail_limit is None else str(month.mail_limit)
         )
     console_for_people().print(made if months else "nothing was charged in any month")
+
+
+def print_servers(lines: Sequence[ServerLine]) -> None:
+    """`messaging server list`."""
+    console = console_for_people()
+    shown = table("id", "tenant", "name", "host", "tls", "login", "from", "default", "state", "a day", "a minute")
+    for line in lines:
+        tls = (
+            "implicit" if line.ssl_enabled or line.protocol == "SMTPS" else "starttls" if line.starttls_enabled else ""
+        )
+        login = (line.username or "") + ("" if line.has_password or not line.username else " (no password)")
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.name),
+            Text(f"{line.host}:{line.port}"),
+            tls,
+            Text(login),
+            Text(line.from_address or line.username or ""),
+            Text("default" if line.is_default else "", style="bold"),
+            Text("") if line.active else Text("disabled", style="yellow"),
+            str(line.daily_send_limit or ""),
+            str(line.rate_limit_per_minute or ""),
+        )
+    console.print(shown if lines else "no servers")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from messaging.cli import programs, quotas, records, schema, system
+from messaging.cli import programs, quotas, records, schema, servers, system
 from messaging.cli.acting import refused
 from messaging.errors import ConfigurationError, MessagingError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 for commands in (records.app, programs.app, system.app):
     app.add_typer(commands)
 app.add_typer(schema.db, name="db")
+app.add_typer(servers.server, name="server")
 app.add_typer(quotas.quota, name="quota")
 
 

@@ -236,7 +236,7 @@ def test_an_old_transaction_is_a_warning(settings: Settings, engine: Engine) -> 
 def test_no_default_server_is_a_failure(settings: Settings) -> None:
     found = look(settings, "mail server")
     assert found.level is Level.FAIL
-    assert "mail_send_server_config" in found.advice
+    assert "messaging server add" in found.advice
 
 
 @pytest.mark.usefixtures("redis_client")
@@ -250,6 +250,21 @@ def test_tenants_need_a_default_of_the_platform(make_settings: MakeSettings, eng
         assert look(settings, "mail server").level is level
 
 
+@pytest.mark.usefixtures("redis_client")
+def test_tenants_with_servers_and_no_default_are_named(make_settings: MakeSettings, engine: Engine) -> None:
+    settings = make_settings(multi_tenancy=True)
+    tenancy.use_multi_tenancy(True)
+    for tenant_id, is_default in ((7, True), (8, False), (9, False)):
+        with tenancy.tenant(tenant_id), transaction(engine) as session:
+            session.add(MailSendServerConfig(name="out", host="h", port=25, is_default=is_default))
+    with tenancy.tenant(10), transaction(engine) as session:
+        session.add(MailSendServerConfig(name="off", host="h", port=25, is_default=True, active=False))
+    found = look(settings, "mail server")
+    assert found.level is Level.WARN
+    assert found.detail.endswith("1 tenants have one of their own, with servers but no default are 8, 9")
+    assert "--tenant -1" in found.advice
+
+
 @pytest.mark.usefixtures("redis_client", "default_server")
 def test_a_password_that_no_key_decrypts_is_a_failure(make_settings: MakeSettings) -> None:
     settings = make_settings(secrets_keys=(Fernet.generate_key().decode(),))
@@ -257,6 +272,17 @@ def test_a_password_that_no_key_decrypts_is_a_failure(make_settings: MakeSetting
     assert found.level is Level.FAIL
     assert "MESSAGING_SECRETS_KEYS" in found.advice
     assert "s3cret" not in repr(found)
+
+
+@pytest.mark.usefixtures("redis_client", "default_server")
+def test_a_dkim_key_of_a_disabled_server_that_no_key_decrypts_is_told(settings: Settings, engine: Engine) -> None:
+    with transaction(engine) as session:
+        server = MailSendServerConfig(name="off", host="h", port=25, active=False)
+        session.add(server)
+        session.flush()
+        config_id = server.id
+        session.execute(text(f"UPDATE mail_send_server_config SET dkim_private_key = 'lost' WHERE id = {config_id}"))
+    assert f"decrypts the DKIM key of mail server {config_id}" in look(settings, "secrets").detail
 
 
 def test_keys_in_redis_are_those_of_the_workers(
