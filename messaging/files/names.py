@@ -15,14 +15,16 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 #: A program that saves under the name as given would leave its folder (CWE-22).
 _SEPARATORS = re.compile(r"[/\\]")
-#: Windows drops them, so that `a.exe.` passes a filter and is saved as `a.exe`.
-_DROPPED_AT_THE_END = ". "
+#: All spaces of Unicode that are no controls.
+_SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+#: Windows drops some of them, so that `a.exe.` passes a filter and is saved as `a.exe`.
+_DROPPED_AT_THE_END = _SPACES + "."
 
 
 def clean_file_name(text: str) -> str:
     """A name of one line that names a file and no folder, at most 255 characters; cleaning it again changes nothing."""
     name = _SEPARATORS.sub("_", _BIDI_CONTROLS.sub("", _CONTROLS.sub(" ", text)))
-    name = name.strip().rstrip(_DROPPED_AT_THE_END)
+    name = name.lstrip(_SPACES).rstrip(_DROPPED_AT_THE_END)
     if len(name) > MAX_NAME_CHARS:
         stem, dot, extension = name.rpartition(".")
         if not dot or len(extension) > _MAX_EXTENSION_CHARS:

@@ -23,6 +23,7 @@ from messaging.files.names import MAX_NAME_CHARS
         ("", "attachment"),  # sec-04
         (" . ", "attachment"),
         ("setup.exe. . ", "setup.exe"),
+        ("\u3000setup.exe\u3000.\u00a0", "setup.exe"),
         ("invoice\u202efdp.exe", "invoicefdp.exe"),
         ("\u2066a\u2069.\u200fpdf\u061c", "a.pdf"),
         (".profile", ".profile"),
@@ -41,10 +42,11 @@ def test_a_long_name_keeps_its_extension() -> None:
     assert clean_file_name("a" + "." * 300 + "pdf") == "a.pdf"
 
 
-@given(st.text(max_size=400) | st.text("ab./\\ \u202e", max_size=400))
+@given(st.text(max_size=400) | st.text("ab./\\ \u202e\u3000\x85", max_size=400))
 def test_a_clean_name_is_clean(text: str) -> None:
     name = clean_file_name(text)
     assert clean_file_name(name) == name
     assert 0 < len(name) <= MAX_NAME_CHARS
     assert not {"/", "\\", "\0", "\r", "\n", "\u202e"} & set(name)
-    assert not name.endswith((".", " "))
+    assert name == name.strip()
+    assert not name.endswith(".")
