@@ -134,8 +134,13 @@ def chunk_size(due: int, threads: int, target: int, chunk_max: int) -> int:
 
 
 def _with_few(counts: Counter[int], size: int) -> list[int]:
-    """Tenants beside others whose rows are too few to share a message, those with the fewest first."""
-    return [t for t in sorted(counts, key=counts.__getitem__) if len(counts) > 1 and counts[t] <= max(1, size // 4)]
+    """Tenants beside others whose rows are too few to share a message, those with the fewest first.
+
+    None when theirs are more than a quarter of all: a message a row would cost a burst of many tenants most of its
+    speed, and none of them waits behind another's thousands then.
+    """
+    few = [t for t in sorted(counts, key=counts.__getitem__) if len(counts) > 1 and counts[t] <= max(1, size // 4)]
+    return few if 4 * sum(counts[t] for t in few) <= counts.total() else []
 
 
 def going_ahead(rows: Sequence[Leased], size: int) -> int:
@@ -144,8 +149,7 @@ def going_ahead(rows: Sequence[Leased], size: int) -> int:
     None when they are more than a quarter of what is handed out: what lies in the queue would never have its turn.
     """
     counts = Counter(row.tenant_id for row in rows if not row.is_alone)
-    few = sum(counts[tenant] for tenant in _with_few(counts, size))
-    return few if 4 * few <= len(rows) else 0
+    return sum(counts[tenant] for tenant in _with_few(counts, size))
 
 
 def chunked(rows: Sequence[Leased], size: int) -> list[list[Leased]]:

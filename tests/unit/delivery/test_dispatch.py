@@ -76,6 +76,11 @@ def test_a_tenants_single_mail_is_at_the_head_in_a_message_of_its_own() -> None:
     assert all(r.tenant_id == 1 for chunk in chunks[1:] for r in chunk)
 
 
+def test_a_burst_of_many_tenants_fills_its_messages() -> None:
+    rows = [row(n, n % 100) for n in range(300)]
+    assert [len(chunk) for chunk in chunked(rows, 25)] == [25] * 12
+
+
 def test_tenants_take_turns_within_messages() -> None:
     rows = [row(n, 1) for n in range(20)] + [row(100 + n, 2) for n in range(20)]
     for chunk in chunked(rows, 10):
