@@ -43,6 +43,22 @@ class MarkerCode(StrEnum):
     RENDER_FAILED = "RENDER_FAILED"
     #: The body that the mode needs is blank after rendering.
     RENDER_EMPTY = "RENDER_EMPTY"
+    #: The rendered text has over 2,000 characters, or more segments than its template allows.
+    CONTENT_TOO_LONG = "CONTENT_TOO_LONG"
+    #: The number belongs to no country, and no provider is pinned.
+    REGION_NOT_RESOLVABLE = "REGION_NOT_RESOLVABLE"
+    #: The template is bound to providers, none of which serves the number's country.
+    NO_TEMPLATE_BINDING = "NO_TEMPLATE_BINDING"
+    #: The provider sends its own templates only and none is named.
+    EXTERNAL_TEMPLATE_REQUIRED = "EXTERNAL_TEMPLATE_REQUIRED"
+    #: The provider needs a sender and its configuration has none.
+    SENDER_REQUIRED = "SENDER_REQUIRED"
+    #: The provider's configuration misses something it cannot work without.
+    PROVIDER_CONFIG_INVALID = "PROVIDER_CONFIG_INVALID"
+    #: No adapter for the configuration's provider type.
+    PROVIDER_UNSUPPORTED = "PROVIDER_UNSUPPORTED"
+    #: Every recipient is on the suppression list.
+    SUPPRESSED = "SUPPRESSED"
     #: The rendered subject has over 500 characters.
     SUBJECT_TOO_LONG = "SUBJECT_TOO_LONG"
     #: The bucket of the month is at its limit.
@@ -90,6 +106,14 @@ MARKER_CATEGORY: dict[MarkerCode, ErrorCategory] = {
     MarkerCode.RENDER_FAILED: ErrorCategory.INVALID_INPUT,
     MarkerCode.RENDER_EMPTY: ErrorCategory.INVALID_INPUT,
     MarkerCode.SUBJECT_TOO_LONG: ErrorCategory.INVALID_INPUT,
+    MarkerCode.CONTENT_TOO_LONG: ErrorCategory.INVALID_INPUT,
+    MarkerCode.REGION_NOT_RESOLVABLE: ErrorCategory.INVALID_INPUT,
+    MarkerCode.NO_TEMPLATE_BINDING: ErrorCategory.AUTH,
+    MarkerCode.EXTERNAL_TEMPLATE_REQUIRED: ErrorCategory.INVALID_INPUT,
+    MarkerCode.SENDER_REQUIRED: ErrorCategory.AUTH,
+    MarkerCode.PROVIDER_CONFIG_INVALID: ErrorCategory.AUTH,
+    MarkerCode.PROVIDER_UNSUPPORTED: ErrorCategory.AUTH,
+    MarkerCode.SUPPRESSED: ErrorCategory.PERMANENT,
     MarkerCode.MONTHLY_QUOTA_EXCEEDED: ErrorCategory.AUTH,
     MarkerCode.QUOTA_LEDGER_CONFLICT: ErrorCategory.TRANSIENT,
     MarkerCode.QUOTA_EXCEEDED: ErrorCategory.QUOTA,

@@ -106,3 +106,36 @@ class SendMail:
     unsubscribe_list: str | None = None
     #: Adds `Auto-Submitted: auto-generated` (RFC 3834), so that no vacation responder answers.
     auto_submitted: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendSms:
+    """One text message to one number; one send record.
+
+    Limits and grammar: see `messaging.api.send_sms`. Never mutated.
+    """
+
+    #: E.164 with the plus, no separators: `+4915112345678`.
+    phone_number: str
+    #: At most 2,000 characters; beats the template's text, which then still chooses provider and sender.
+    content: str | None = None
+    #: The tenant's (with scope PLATFORM the platform's) active template of this code.
+    template_code: str | None = None
+    #: What the template is filled with; anything JSON can hold, the order of keys is kept.
+    template_variables: Mapping[str, Any] = field(default_factory=dict)
+    #: Pins a provider and skips the routing by country.
+    provider_config_id: int | None = None
+    #: Used where the template's binding has none.
+    sign_name: str | None = None
+    #: The provider's own template; used where the template's binding has none.
+    external_template_id: str | None = None
+    #: Whose templates and quota are used.
+    scope: MessageScope = MessageScope.TENANT
+    #: The order of dispatch within the tenant; nothing on the wire.
+    priority: Priority | None = None
+    #: At most 255 characters; the same tenant and key again answers the first record's id.
+    idempotency_key: str | None = None
+    #: Not before; timezone-aware.
+    send_at: datetime | None = None
+    #: Not after; timezone-aware, later than now and than `send_at`.
+    expires_at: datetime | None = None

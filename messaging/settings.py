@@ -151,6 +151,8 @@ class QuotaSettings(_Area):
 
     #: Mails a month of a tenant without a limit of its own; None is unlimited, 0 lets nothing out.
     mail_monthly_default: int | None = Field(default=None, ge=0, le=MAX_STORABLE_COUNT)
+    #: Text messages a month, likewise.
+    sms_monthly_default: int | None = Field(default=None, ge=0, le=MAX_STORABLE_COUNT)
     #: Time zone in which months, days and minutes begin.
     timezone: Annotated[str, AfterValidator(_is_time_zone)] = "UTC"
 
@@ -220,11 +222,28 @@ class MailSettings(_Area):
         return self.ehlo_name or default_ehlo_name(socket.gethostname())
 
 
+class SmsTransportSettings(_Area):
+    """Connections to providers of text messages."""
+
+    #: Seconds for a TCP connection with TLS, name look-up included.
+    connection_timeout_seconds: Seconds = 5
+    #: Seconds between two pieces of a reply.
+    read_timeout_seconds: Seconds = 30
+
+
+class SmsSettings(_Area):
+    """The SMS channel."""
+
+    transport: SmsTransportSettings = SmsTransportSettings()
+
+
 class QueueSettings(_Area):
     """Names of the worker queues."""
 
     #: Deliveries of mail.
     mail_send: QueueName = "mail_send"
+    #: Deliveries of text messages.
+    sms_send: QueueName = "sms_send"
     #: Mails asked for by other services.
     mail_request: QueueName = "mail_request"
     #: Ticks, sweeps and heartbeats.
@@ -334,6 +353,7 @@ class Settings(BaseSettings):
     dead_letter: DeadLetterSettings = DeadLetterSettings()
     quota: QuotaSettings = QuotaSettings()
     mail: MailSettings = MailSettings()
+    sms: SmsSettings = SmsSettings()
     queues: QueueSettings = QueueSettings()
     celery: CelerySettings = CelerySettings()
     delivery: DeliverySettings = DeliverySettings()

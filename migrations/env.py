@@ -5,7 +5,9 @@ from alembic import context
 import messaging.files
 import messaging.mail.models
 import messaging.provisioning
-import messaging.quota  # noqa: F401 - each fills the metadata
+import messaging.quota
+import messaging.sms.models
+import messaging.suppression  # noqa: F401 - each fills the metadata
 from messaging.db.base import Base
 
 connection = context.config.attributes.get("connection")

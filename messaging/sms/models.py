@@ -1,0 +1,217 @@
+"""Tables of the SMS channel: the send record, providers, routes, templates, bindings and receipts."""
+
+import secrets
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Identity,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from messaging.db.active import Switchable
+from messaging.db.base import Audited, Base, Timestamp
+from messaging.db.encryption import Encrypted
+from messaging.db.filters import TenantOwned
+from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
+from messaging.requests import Priority
+from messaging.templates.models import TemplateColumns
+
+
+class DeliveryStatus(StrEnum):
+    """What the provider's receipts said of a message; apart from the record's own status."""
+
+    #: Nothing final was heard.
+    UNKNOWN = "UNKNOWN"
+    #: On the handset.
+    DELIVERED = "DELIVERED"
+    #: The network could not deliver it.
+    UNDELIVERED = "UNDELIVERED"
+    #: Refused or aborted by the provider or the network.
+    FAILED = "FAILED"
+
+
+class Encoding(StrEnum):
+    """How a text is coded on the air (3GPP TS 23.038)."""
+
+    GSM7 = "GSM7"
+    UCS2 = "UCS2"
+
+
+class SmsSendRecord(SendRecordColumns, Base):
+    """One accepted text message: what was asked, what was prepared, where it stands."""
+
+    __tablename__ = "sms_send_record"
+    __table_args__ = (
+        one_of("priority", Priority, "priority"),
+        one_of("delivery_status", DeliveryStatus, "delivery_status"),
+        one_of("encoding", Encoding, "encoding"),
+        # receipts
+        Index(
+            "ix_sms_send_provider_message",
+            "provider_config_id",
+            "provider_message_id",
+            postgresql_where=text("provider_message_id IS NOT NULL"),
+        ),
+        *send_record_constraints("sms_send_record", "sms_send"),
+    )
+
+    #: E.164 with the plus.
+    phone_number: Mapped[str] = mapped_column(String(50))
+    template_code: Mapped[str | None] = mapped_column(String(100))
+    #: In the caller's order (hence not JSONB); some providers need them at every attempt.
+    template_variables: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    #: Names a template asked for and did not get; null when it got all.
+    missing_variables: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
+    #: At most 2,000 characters; final once prepared.
+    content: Mapped[str | None] = mapped_column(Text)
+    provider_config_id: Mapped[int | None] = mapped_column(BigInteger)
+    provider_type: Mapped[str | None] = mapped_column(String(20))
+    #: ISO 3166-1 alpha-2 of the number, or `001` of a non-geographic one.
+    region_code: Mapped[str | None] = mapped_column(String(3))
+    sign_name: Mapped[str | None] = mapped_column(String(50))
+    external_template_id: Mapped[str | None] = mapped_column(String(100))
+    #: Values by position, for providers that take no names.
+    template_params: Mapped[list[str] | None] = mapped_column(JSON(none_as_null=True))
+    encoding: Mapped[str | None] = mapped_column(String(4))
+    segments: Mapped[int | None] = mapped_column(SmallInteger)
+    priority: Mapped[str | None] = mapped_column(String(10))
+    provider_message_id: Mapped[str | None] = mapped_column(String(255))
+    delivery_status: Mapped[str] = mapped_column(String(20), server_default=DeliveryStatus.UNKNOWN)
+    delivery_status_updated_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
+    """An account at a provider. `active` hides it from routing; records prepared with it still go out."""
+
+    __tablename__ = "sms_provider_config"
+    __table_args__ = (
+        Index("ix_sms_provider_config_default", "tenant_id", "is_default"),
+        UniqueConstraint("receipt_token"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    name: Mapped[str] = mapped_column(String(100))
+    description: Mapped[str | None] = mapped_column(String(500))
+    #: A name of the registry, e.g. `TWILIO`.
+    provider_type: Mapped[str] = mapped_column(String(20))
+    api_key: Mapped[str | None] = mapped_column(Encrypted)
+    api_secret: Mapped[str | None] = mapped_column(Encrypted)
+    #: None: the provider's own.
+    api_endpoint: Mapped[str | None] = mapped_column(String(500))
+    account_id: Mapped[str | None] = mapped_column(String(255))
+    #: What only this provider knows, e.g. `{"region": "eu"}`.
+    ext_config: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    sender_number: Mapped[str | None] = mapped_column(String(50))
+    sender_id: Mapped[str | None] = mapped_column(String(50))
+    #: Messages a minute and a day; null or less than 1 is no limit.
+    rate_limit_per_minute: Mapped[int | None] = mapped_column(Integer)
+    daily_send_limit: Mapped[int | None] = mapped_column(Integer)
+    #: Serves countries without a route; several may.
+    is_default: Mapped[bool] = mapped_column(server_default="false")
+    #: Lower first.
+    priority: Mapped[int] = mapped_column(Integer, server_default="100")
+    #: In the address of its receipts; unguessable.
+    receipt_token: Mapped[str] = mapped_column(String(64), default=lambda: secrets.token_urlsafe(32))
+
+    def __repr__(self) -> str:
+        return f"SmsProviderConfig(id={self.id}, provider_type={self.provider_type!r})"
+
+
+class SmsProviderRegion(TenantOwned, Switchable, Audited, Base):
+    """A route: a provider that serves a country."""
+
+    __tablename__ = "sms_provider_region"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "provider_config_id", "region_code", name="uq_sms_provider_region_key"),
+        Index("ix_sms_provider_region_code", "tenant_id", "region_code"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    provider_config_id: Mapped[int] = mapped_column(BigInteger)
+    #: ISO 3166-1 alpha-2.
+    region_code: Mapped[str] = mapped_column(String(2))
+    #: Digits without the plus, derived from the region; empty for a territory without a code of its own.
+    dial_code: Mapped[str] = mapped_column(String(10), server_default="")
+    #: Lower first.
+    priority: Mapped[int] = mapped_column(Integer, server_default="100")
+
+
+class SmsTemplate(TemplateColumns, Base):
+    """A text with placeholders (Jinja2)."""
+
+    __tablename__ = "sms_template"
+    __table_args__ = (UniqueConstraint("tenant_id", "code"),)
+
+    content: Mapped[str | None] = mapped_column(Text)
+    #: Whether typographic characters become those of the GSM alphabet.
+    to_gsm: Mapped[bool] = mapped_column(server_default="false")
+    #: Most segments of the final text; null is no cap.
+    max_segments: Mapped[int | None] = mapped_column(SmallInteger)
+
+
+class SmsTemplateProviderBinding(TenantOwned, Switchable, Audited, Base):
+    """What a template is called at a provider, for one country or for any."""
+
+    __tablename__ = "sms_template_provider_binding"
+    __table_args__ = (
+        UniqueConstraint(
+            "tenant_id",
+            "template_id",
+            "provider_config_id",
+            "region_code",
+            name="uq_sms_template_provider_binding_key",
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    template_id: Mapped[int] = mapped_column(BigInteger)
+    provider_config_id: Mapped[int] = mapped_column(BigInteger)
+    #: Empty: any.
+    region_code: Mapped[str] = mapped_column(String(2), server_default="")
+    external_template_id: Mapped[str | None] = mapped_column(String(100))
+    sign_name: Mapped[str | None] = mapped_column(String(50))
+    #: Lower first.
+    priority: Mapped[int] = mapped_column(Integer, server_default="100")
+
+
+class SmsReceipt(TenantOwned, Audited, Base):
+    """A receipt as it came, stored before it is applied."""
+
+    __tablename__ = "sms_receipt"
+    __table_args__ = (
+        one_of("status", DeliveryStatus, "status"),
+        Index("ix_sms_receipt_message", "provider_config_id", "provider_message_id"),
+        Index("ix_sms_receipt_waiting", "received_at", postgresql_where=text("applied_at IS NULL")),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    provider_config_id: Mapped[int] = mapped_column(BigInteger)
+    provider_message_id: Mapped[str | None] = mapped_column(String(255))
+    status: Mapped[str | None] = mapped_column(String(20))
+    #: When the provider says it happened.
+    at: Mapped[datetime | None] = mapped_column(Timestamp)
+    raw: Mapped[str] = mapped_column(Text)
+    received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=func.now())
+    applied_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+SMS_SEND_RECORD: Table = SmsSendRecord.__table__  # type: ignore[assignment]
+SMS_PROVIDER_CONFIG: Table = SmsProviderConfig.__table__  # type: ignore[assignment]
+SMS_PROVIDER_REGION: Table = SmsProviderRegion.__table__  # type: ignore[assignment]
+SMS_TEMPLATE: Table = SmsTemplate.__table__  # type: ignore[assignment]
+SMS_TEMPLATE_PROVIDER_BINDING: Table = SmsTemplateProviderBinding.__table__  # type: ignore[assignment]
+SMS_RECEIPT: Table = SmsReceipt.__table__  # type: ignore[assignment]
