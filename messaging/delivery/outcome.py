@@ -14,7 +14,7 @@ from typing import Any, assert_never
 from sqlalchemy import Connection
 
 from messaging import metrics
-from messaging.category import ErrorCategory
+from messaging.category import MARKER_CATEGORY, ErrorCategory
 from messaging.clock import Ticker
 from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
@@ -321,8 +321,13 @@ class OutcomeWriter:
         metrics.failed(name, provider, outcome.tally_key)
         if outcome.status is SendStatus.RETRY:
             logger.info("send to be retried", extra={"delay_seconds": outcome.delay_seconds, **fields})
+        elif outcome.error_code in MARKER_CATEGORY:
+            # Ours: nobody gets an exception for it, and its words name columns and settings, never a mail's content.
+            logger.error(
+                "send failed, an operator must act",
+                extra={"status": outcome.status, "reason": outcome.error_message, **fields},
+            )
         elif outcome.category is ErrorCategory.AUTH:
-            # Nobody gets an exception for it: an operator must act.
             logger.error("send failed, an operator must act", extra={"status": outcome.status, **fields})
         else:
             logger.warning("send failed", extra={"status": outcome.status, **fields})

@@ -4,11 +4,15 @@ Not here: where bytes are kept (`messaging.files`) and how they stand in a messa
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from messaging.files import clean_file_name
-from messaging.mail.attached_files import ContentIdError, content_id_field
+from messaging.category import MarkerCode
+from messaging.delivery.gate import Gate
+from messaging.errors import PreparationError
+from messaging.files import FileStore, clean_file_name
+from messaging.files.store import STORE_SECONDS
+from messaging.mail.attached_files import AttachedFile, ContentIdError, content_id_field
 from messaging.requests import Attachment, FileRef
 
 #: Largest id of a bigint column.
@@ -122,12 +126,89 @@ def stored_references(files: Sequence[GivenFile], store: Store, stored: dict[str
             if file.sha256 not in stored:
                 stored[file.sha256] = store(file)
             file_id = stored[file.sha256]
-        references.append(
-            {
-                "file_id": file_id,
-                "file_name": file.file_name,
-                "content_type": file.content_type,
-                "content_id": file.content_id,
-            }
-        )
+        references.append(_reference(file, file_id))
     return references
+
+
+def checked_references(stored: Any) -> list[dict[str, Any]]:
+    """A template's references, checked and completed as a request's are; whoever wrote them.
+
+    Raises: AttachmentError.
+    """
+    if not isinstance(stored, list):
+        raise AttachmentError(type(stored).__name__, "is not a list")
+    references = []
+    for entry in stored:
+        if not isinstance(entry, dict) or not {"file_id", "file_name"} <= entry.keys() <= _REFERENCE:
+            raise AttachmentError(entry, f"is not made of {', '.join(sorted(_REFERENCE))}")
+        file = _entry(FileRef(**entry))
+        references.append(_reference(file, file.file_id))
+    return references
+
+
+_REFERENCE = frozenset(FileRef.__dataclass_fields__)
+
+
+def _reference(file: GivenFile, file_id: int | None) -> dict[str, Any]:
+    return {
+        "file_id": file_id,
+        "file_name": file.file_name,
+        "content_type": file.content_type,
+        "content_id": file.content_id,
+    }
+
+
+def open_all(
+    references: Sequence[Mapping[str, Any]], store: FileStore, tenants: Collection[int], *, max_bytes: int, gate: Gate
+) -> "Opened":
+    """The files of a prepared record, read out of the store before anything is connected; to be closed.
+
+    Raises: PreparationError, ATTACHMENT_*; what the database's driver raises.
+    """
+    ids = [reference["file_id"] for reference in references]
+    known = store.describe(ids, tenants)
+    total = 0
+    for file_id in ids:
+        if file_id not in known:
+            raise PreparationError(
+                MarkerCode.ATTACHMENT_NOT_FOUND, f"stored file {file_id} is not there, or not the tenant's"
+            )
+        total += known[file_id].size
+    if total > max_bytes:
+        raise PreparationError(
+            MarkerCode.ATTACHMENT_TOO_LARGE, f"the attachments have {total} bytes together; allowed: {max_bytes}"
+        )
+    opened = Opened()
+    try:
+        for reference in references:
+            opened.files.append(
+                AttachedFile(
+                    content=store.open(reference["file_id"], tenants, timeout_seconds=_time_left(gate)),
+                    file_name=reference["file_name"],
+                    content_type=reference["content_type"],
+                    content_id=reference["content_id"],
+                )
+            )
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _time_left(gate: Gate) -> float:
+    try:
+        return gate.timeout(STORE_SECONDS)
+    except TimeoutError as exc:
+        raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, f"reading the attachments: {exc}") from exc
+
+
+class Opened:
+    """Opened files, for `contextlib.closing`."""
+
+    def __init__(self) -> None:
+        self.files: list[AttachedFile] = []
+
+    def close(self) -> None:
+        """Close them all."""
+        for file in self.files:
+            file.content.close()

@@ -1,25 +1,33 @@
 """MailChannel: preparation, message building and the SMTP transport in the shape that delivery wants."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 from sqlalchemy import Engine, Table
 
 from messaging.clock import Clock, Ticker
-from messaging.config_cache import ConfigCache
+from messaging.config_cache import Config, ConfigCache
 from messaging.delivery.channel import Claim, RateLimits
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
-from messaging.errors import DeliveryError
+from messaging.errors import DeliveryError, PreparationError
+from messaging.files import FileStore, readable_by
 from messaging.mail.addresses import from_canonical
+from messaging.mail.attached_files import AttachedFile
+from messaging.mail.attachments import open_all
 from messaging.mail.mime import MailContent, MessageBuildError, build
-from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG
-from messaging.mail.preparation import PREPARED_COLUMNS, prepare_mail
+from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG, MAIL_TEMPLATE
+from messaging.mail.preparation import PREPARED_COLUMNS, Sources, has_template, prepare_mail
 from messaging.mail.servers import find_visible_by_id, smtp_server, tiers
+from messaging.mail.signing import is_signing, signed
 from messaging.mail.smtp import Envelope, SmtpTransport
 from messaging.mail.smtp_replies import FaultCode
+from messaging.mail.templates import find_template
 from messaging.requests import BodyMode, Priority
 from messaging.settings import Settings
+from messaging.templates.lookup import TemplateCache
+from messaging.templates.render import Renderer
 
 #: The channel's label, and that of who takes its messages.
 NAME, PROVIDER = "mail", "smtp"
@@ -41,26 +49,47 @@ class MailChannel:
         self._settings = settings
         self._transport = transport
         self._clock = clock
-        self._configs = ConfigCache(
-            engine, MAIL_SEND_SERVER_CONFIG, ttl_seconds=settings.config_cache_ttl_seconds, ticker=ticker
+        ttl_seconds = settings.config_cache_ttl_seconds
+        self._configs = ConfigCache(engine, MAIL_SEND_SERVER_CONFIG, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._templates = TemplateCache(engine, MAIL_TEMPLATE, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._files = FileStore(engine, settings)
+        self._sources = Sources(
+            configs=self._configs,
+            templates=self._templates,
+            renderer=Renderer(max_chars=settings.mail.max_body_chars, ticker=ticker),
+            max_body_chars=settings.mail.max_body_chars,
+            public_base_url=settings.public_base_url,
         )
 
     def load(self, claims: Sequence[Claim]) -> None:
-        """Read the servers these records name or default to."""
-        ids: set[int] = set()
-        tenants: set[int] = set()
-        for claim in claims:
-            if claim.content["server_config_id"] is not None:
-                ids.add(claim.content["server_config_id"])
-            if not claim.is_prepared:
-                tenants.update(tiers(claim.content["scope"], claim.tenant_id))
-        self._configs.ensure(ids, tenants)
+        """Read the templates these records name, then the servers that they and their templates name or default to."""
+        unprepared = [claim for claim in claims if not claim.is_prepared]
+        ids: set[Any] = {claim.content["server_config_id"] for claim in claims} | self._load_templates(unprepared)
+        tenants = {tenant for claim in unprepared for tenant in tiers(claim.content["scope"], claim.tenant_id)}
+        self._configs.ensure(ids - {None}, tenants)
+
+    def _load_templates(self, claims: Sequence[Claim]) -> set[Any]:
+        """Read what templates they name; answers the ids of the servers that those prefer."""
+        records = [claim.content for claim in claims if has_template(claim.content)]
+        if not records:
+            return set()
+        self._templates.ensure(
+            {record["template_id"] for record in records} - {None},
+            {
+                (tiers(record["scope"], record["tenant_id"])[0], record["template_code"])
+                for record in records
+                if record["template_id"] is None
+            },
+        )
+        preferred = set()
+        for record in records:
+            with suppress(PreparationError):  # told when it is prepared
+                preferred.add(find_template(record, self._templates)["preferred_server_config_id"])
+        return preferred
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
         """See `messaging.mail.preparation`."""
-        return prepare_mail(
-            claim.content, self._configs, now=self._clock(), max_body_chars=self._settings.mail.max_body_chars
-        )
+        return prepare_mail(claim.content, self._sources, now=self._clock())
 
     def recipients(self, content: Mapping[str, Any]) -> Sequence[str]:
         """Addresses of `to`, `cc` and `bcc`, each once."""
@@ -80,13 +109,31 @@ class MailChannel:
         return RateLimits(config["tenant_id"], config["id"], daily, per_minute)
 
     def send(self, claim: Claim, recipients: Sequence[str], gate: Gate) -> Mapping[str, RecipientResult]:
-        """Build the message and hand it to the server of the record."""
+        """Read the attachments, build and sign the message, and hand it to the server of the record."""
         record = claim.content
-        server = smtp_server(find_visible_by_id(record, self._configs))
+        config = find_visible_by_id(record, self._configs)
+        if not record["attachments"]:
+            return self._send(record, config, (), recipients, gate)
+        tenants = readable_by(record["tenant_id"], record["scope"])
+        limit = self._settings.mail.max_attachment_bytes
+        with closing(open_all(record["attachments"], self._files, tenants, max_bytes=limit, gate=gate)) as opened:
+            return self._send(record, config, opened.files, recipients, gate)
+
+    def _send(
+        self,
+        record: Mapping[str, Any],
+        config: Config,
+        files: Sequence[AttachedFile],
+        recipients: Sequence[str],
+        gate: Gate,
+    ) -> Mapping[str, RecipientResult]:
+        server = smtp_server(config)
         try:
-            message = build(content_of(record))
+            message = build(content_of(record), files)
         except MessageBuildError as exc:
             raise DeliveryError(FaultCode.SMTP_MESSAGE.category, FaultCode.SMTP_MESSAGE, f"build: {exc}") from exc
+        if is_signing(config):
+            message = signed(message, config, signed_at=record["prepared_at"])
         return self._transport.send(server, Envelope(record["envelope_sender"], recipients), message, gate)
 
 
