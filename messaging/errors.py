@@ -3,6 +3,8 @@
 MessagingError
   MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
   ConfigRejected(ValueError)    a server's configuration cannot be saved
+    TemplateRejected            a template cannot be saved
+  FileRejected(ValueError)      a file of templates or seeds cannot be used
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
@@ -18,6 +20,15 @@ from messaging.category import MARKER_CATEGORY, ErrorCategory, MarkerCode
 
 #: Longest part of a refused value that an error repeats.
 MAX_SHOWN_CHARS = 200
+
+
+def shown_value(value: object) -> str:
+    """A refused value as an error repeats it."""
+    try:
+        shown = repr(value)
+    except Exception:  # noqa: BLE001 - the value is anybody's; a number of 5,000 digits raises too
+        shown = f"<{type(value).__name__}>"
+    return shown if len(shown) <= MAX_SHOWN_CHARS else shown[:MAX_SHOWN_CHARS] + "…"
 
 
 class MessagingError(Exception):
@@ -39,12 +50,7 @@ class MessageRejected(MessagingError, ValueError):
         super().__init__(channel, field, value, reason, index)
 
     def __str__(self) -> str:
-        try:
-            shown = repr(self.value)
-        except Exception:  # noqa: BLE001 - the value is anybody's; a number of 5,000 digits raises too
-            shown = f"<{type(self.value).__name__}>"
-        if len(shown) > MAX_SHOWN_CHARS:
-            shown = shown[:MAX_SHOWN_CHARS] + "…"
+        shown = shown_value(self.value)
         where = "" if self.index is None else f" item {self.index}:"
         return f"{self.channel}:{where} {self.field} {self.reason}: {shown}"
 
@@ -59,6 +65,35 @@ class ConfigRejected(MessagingError, ValueError):
         self.reason = reason
         shown = "" if is_secret else f" is {str(value)[:MAX_SHOWN_CHARS]!r}:"
         super().__init__(f"{field}{shown} {reason}")
+
+
+class TemplateRejected(ConfigRejected):
+    """A template cannot be saved: a field does not fit, or its source does not compile. Nothing was written."""
+
+    def __init__(self, field: str, value: object, reason: str, *, line: int | None = None) -> None:
+        super().__init__(field, value, reason)
+        #: Of the field's source, from 1; None when no line is to blame.
+        self.line = line
+
+    def __str__(self) -> str:
+        if self.line is not None:
+            return f"{self.field}, line {self.line}: {self.reason}"
+        return f"{self.field} is {shown_value(self.value)}: {self.reason}"
+
+
+class FileRejected(MessagingError, ValueError):
+    """A file of templates or seeds cannot be used; nothing was written. A secret is neither kept here nor shown."""
+
+    def __init__(self, file: str, reason: str, *, key: str | None = None, field: str | None = None) -> None:
+        #: Path within the folder that was read.
+        self.file = file
+        #: The seed's key, or the template's code; None when the file does not say.
+        self.key = key
+        #: The field that is to blame; None when the file as a whole is.
+        self.field = field
+        #: Names field and value, but for a secret.
+        self.reason = reason
+        super().__init__(f"{file}{'' if key is None else f' ({key})'}: {reason}")
 
 
 class IdempotencyKeyBusy(MessagingError):

@@ -15,10 +15,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column
 
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
@@ -150,6 +151,35 @@ class MailTemplate(TemplateColumns, Base):
     #: As on the record; used only when the request has none.
     attachments: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB(none_as_null=True))
     preferred_server_config_id: Mapped[int | None] = mapped_column(BigInteger)
+
+
+@event.listens_for(Session, "before_flush")
+def _check_templates(session: Session, _context: UOWTransaction, _instances: Any | None) -> None:
+    """Refuse a template that could not be rendered, before anything is written: the transaction stays usable."""
+    for row in (*session.new, *session.dirty):
+        if isinstance(row, MailTemplate):
+            # Loads Jinja2, which a process that saves no template never needs.
+            from messaging.mail.template_checks import check_row
+
+            check_row(row)
+
+
+@event.listens_for(MailTemplate, "before_insert")
+@event.listens_for(MailTemplate, "before_update")
+def _check_template(_mapper: Any, _connection: Any, row: MailTemplate) -> None:
+    """What another listener changed after that, once more."""
+    from messaging.mail.template_checks import check_row
+
+    check_row(row)
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _check_template_statement(state: ORMExecuteState) -> None:
+    """The same for templates written by a statement, as far as it holds their values."""
+    if (state.is_insert or state.is_update) and any(mapper.class_ is MailTemplate for mapper in state.all_mappers):
+        from messaging.mail.template_checks import check_statement
+
+        check_statement(state.statement, state.parameters)
 
 
 MAIL_SEND_RECORD: Table = MailSendRecord.__table__  # type: ignore[assignment]
