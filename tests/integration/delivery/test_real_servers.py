@@ -24,10 +24,10 @@ from messaging import api
 from messaging.delivery.gate import SendGate, SendLimits
 from messaging.delivery.recipients import RecipientStatus
 from messaging.delivery.status import SendStatus
-from messaging.mail import dkim, mime
+from messaging.mail import dkim, mime, unsubscribe, verp
 from messaging.mail.attached_files import AttachedFile
 from messaging.mail.smtp import Envelope, Security, SmtpServer, SmtpTransport
-from messaging.requests import BodyMode
+from messaging.requests import Attachment, BodyMode
 from messaging.settings import MailTransportSettings
 from tests.far_end import dkim_verifier, exim, postfix
 from tests.far_end.dovecot import Dovecot
@@ -43,6 +43,8 @@ PENDING, SENDING, SENT, RETRY, FAILED, DEAD_LETTER = SendStatus
 
 DKIM_DOMAIN, SELECTOR = "shop.example", "s2026"
 SIGNED_AT = datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC)
+
+BASE_URL = "https://mail.example.com"
 
 GONE = "550 5.1.1 <gone@refusing.example>: Recipient address rejected: User unknown"
 
@@ -90,10 +92,17 @@ def sender(servers: Servers) -> str:
 @pytest.fixture
 def desk(servers: Servers, sender: str, make_desk: Callable[..., Desk]) -> Desk:
     """A desk whose default server is Postfix."""
-    desk = make_desk()
+    desk = make_desk(public_base_url=BASE_URL)
     api.configure(desk.settings, engine=desk.engine)
     desk.add_server(port=servers.postfix.port, from_address=sender)
     return desk
+
+
+def add_signing_server(desk: Desk, port: int, sender: str, key: str) -> None:
+    """The new default server: signs, and gives each record an envelope sender of its own."""
+    desk.run("UPDATE mail_send_server_config SET is_default = false, updated_at = now()")
+    names = {"dkim_domain": DKIM_DOMAIN, "dkim_selector": SELECTOR, "dkim_private_key": key}
+    desk.add_server(port=port, from_address="shop@shop.example", envelope_sender=sender, verp=True, **names)
 
 
 def pem(key: rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> str:
@@ -299,3 +308,52 @@ def test_a_receiving_server_verifies_an_ed25519_signature_behind_a_relay(servers
     handed_over(servers, key, f"{name}@{exim.DOMAIN}")
     verdict = servers.read_one(name)["Authentication-Results"]
     assert f"dkim=pass header.d={DKIM_DOMAIN} header.s={SELECTOR} header.a=ed25519-sha256" in " ".join(verdict.split())
+
+
+def test_everything_a_server_adds_and_everything_a_caller_attaches_arrives(
+    desk: Desk, servers: Servers, sender: str
+) -> None:
+    name, key = servers.mailbox(), pem(rsa.generate_private_key(65537, 1024))
+    add_signing_server(desk, servers.postfix.port, sender, key)
+    logo, report = b"\x89PNG\r\n" + bytes(range(200)), bytes(range(256)) * 300
+    record_id = accept(
+        name,
+        html_body='<p>Grüße</p><img src="cid:logo1">',
+        text_body="Grüße",
+        attachments=[
+            Attachment(content=logo, file_name="logo.png", content_type="image/png", content_id="logo1"),
+            Attachment(content=report, file_name=PDF_NAME, content_type="application/pdf"),
+        ],
+        unsubscribe_list="weekly news",
+        headers={"References": "<1@shop.example>"},
+    )
+    assert desk.deliver(record_id) == {"sent": 1}
+    (got,) = servers.dovecot.read(name)
+    assert (
+        dkim_verifier.verify(got, domain=DKIM_DOMAIN, selector=SELECTOR, record=dkim.public_key_record(key)) == "pass"
+    )
+    mail = parsed(got)
+    covered = mail["DKIM-Signature"].replace(" ", "").partition("h=")[2].partition(";")[0].split(":")
+    assert {"list-unsubscribe", "list-unsubscribe-post", "references"} <= set(covered)
+    assert verp.read(mail["Return-Path"]) == record_id
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+    link = mail["List-Unsubscribe"].strip("<>")
+    assert link.startswith(f"{BASE_URL}/hooks/unsubscribe/")
+    token = unsubscribe.read(link.rpartition("/")[2])
+    assert token is not None
+    assert (token.record_id, token.tenant_id) == (record_id, 0)
+    assert token.is_about(list_name="weekly news", address=at_local(name))
+    files = fast_mail_parser.parse_email(got).attachments
+    assert {(file.filename, bytes(file.content)) for file in files} == {("logo.png", logo), (PDF_NAME, report)}
+
+
+@pytest.mark.parametrize("through", ["postfix", "exim"])
+def test_a_bounce_names_its_record_by_the_address_it_came_to(
+    desk: Desk, servers: Servers, sender: str, through: str
+) -> None:
+    key = pem(ed25519.Ed25519PrivateKey.generate())
+    add_signing_server(desk, getattr(servers, through).port, sender, key)
+    record_ids = [accept(f"{servers.mailbox()}@refusing.example") for _ in range(3)]
+    assert desk.deliver(*record_ids) == {"sent": 3}
+    reports = servers.dovecot.read(sender.partition("@")[0], count=3)
+    assert {verp.read(parsed(octets)["To"]) for octets in reports} == set(record_ids)
