@@ -2,6 +2,7 @@
 
 from alembic import context
 
+import messaging.delivery.dead_letter
 import messaging.files
 import messaging.mail.models
 import messaging.provisioning

@@ -282,12 +282,6 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("lifted_at IS NULL"),
     )
-    op.drop_index(op.f("ix_dead_letter_message_event_id"), table_name="dead_letter_message")
-    op.drop_index(op.f("ix_dead_letter_message_original_queue"), table_name="dead_letter_message")
-    op.drop_index(op.f("ix_dead_letter_message_source"), table_name="dead_letter_message")
-    op.drop_index(op.f("ix_dead_letter_message_status"), table_name="dead_letter_message")
-    op.drop_table("dead_letter_message")
-    # ### end Alembic commands ###
 
 
 def downgrade() -> None:
