@@ -3,7 +3,8 @@
 import re
 import string
 from _string import formatter_field_name_split  # type: ignore[import-not-found]
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 MAX_WIDTH = 1000
 #: Characters that a number takes beside its precision: `'%f' % 1e308`, or a whole number of MAX_BITS in base 2.
 _NUMBER_CHARS: Final = MAX_BITS + 100
-_BETWEEN_CHECKS: Final = 256
+#: Formats up to this length are remembered.
+_SHORT: Final = 64
 
 #: One field of a `%` format; a width or precision of `*` is not among them.
 _FIELD = re.compile(r"%(?:\(([^()]*)\))?[#0\- +]*(\d{0,5})(?:\.(\d{0,5}))?([diouxXeEfFgGcrsa%])", re.DOTALL)
@@ -30,8 +32,7 @@ def percent(run: "Run", text: str, values: Any) -> str:
     """`text % values`, where None, lists and mappings are written as they are elsewhere."""
     meter = run.meter
     meter.allow_chars(len(text))
-    # What is not a whole field is refused by Python, when it meets it.
-    fields = _fields(meter, text)
+    fields = _short_fields(text) if len(text) <= _SHORT else list(_fields(text, meter))
     chars = len(text) + sum(width for _, width in fields)
     if isinstance(values, Mapping):
         keys = [key for key, _ in fields if key is not None]
@@ -44,20 +45,23 @@ def percent(run: "Run", text: str, values: Any) -> str:
     return text % given
 
 
-def _fields(meter: Meter, text: str) -> list[tuple[str | None, int]]:
+@lru_cache(maxsize=256)
+def _short_fields(text: str) -> list[tuple[str | None, int]]:
+    return list(_fields(text, None))
+
+
+def _fields(text: str, meter: Meter | None) -> Iterator[tuple[str | None, int]]:
     """The key and the width of each field."""
-    fields: list[tuple[str | None, int]] = []
     position = text.find("%")
     while position >= 0:
         match = _FIELD.match(text, position)
         if match is None:
             raise ValueError("is not a format")
-        fields.append((match[1], _width(match[2]) + _width(match[3])))
-        if len(fields) % _BETWEEN_CHECKS == 0:
-            meter.check()
-            meter.charge(_BETWEEN_CHECKS * 128)
+        yield match[1], _width(match[2]) + _width(match[3])
+        if meter is not None:
+            meter.step()
+            meter.charge(128)
         position = text.find("%", match.end())
-    return fields
 
 
 def _width(digits: str | None) -> int:
@@ -68,7 +72,7 @@ def _width(digits: str | None) -> int:
 
 
 def _plain(run: "Run", value: Any) -> Any:
-    if isinstance(value, float | str):
+    if isinstance(value, (float, str)):
         return value
     if isinstance(value, int):
         return run.number(value) if value.bit_length() > 63 else value
@@ -83,15 +87,16 @@ def braces(run: "Run", text: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     """`text.format(*args, **kwargs)`; escapes what it fills into a text that is marked safe."""
     run.meter.allow_chars(len(text))
     run.meter.charge(64 * text.count("{"))
-    filled = _Formatter(run, escapes=isinstance(text, Markup)).vformat(str(text), args, kwargs)
+    filled = _Formatter(run, text, escapes=isinstance(text, Markup)).vformat(str(text), args, kwargs)
     return run.meter.made(Markup(filled) if isinstance(text, Markup) else filled)  # noqa: S704 - its parts are escaped
 
 
 class _Formatter(string.Formatter):
     """Looks up and formats by the rules of the run."""
 
-    def __init__(self, run: "Run", *, escapes: bool) -> None:
+    def __init__(self, run: "Run", text: str, *, escapes: bool) -> None:
         self._run = run
+        self._text = text
         self._escapes = escapes
         self._chars = 0
 
@@ -99,8 +104,9 @@ class _Formatter(string.Formatter):
         self._run.meter.check()
         first, rest = formatter_field_name_split(field_name)
         value = self.get_value(first, args, kwargs)
+        path = self._run.shown(field_name, self._text)
         for is_attribute, name in rest:
-            value = (self._run.attr if is_attribute else self._run.item)(value, name, field_name)
+            value = (self._run.attr if is_attribute else self._run.item)(value, name, path)
         return value, first
 
     def convert_field(self, value: Any, conversion: str | None) -> Any:

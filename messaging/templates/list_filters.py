@@ -9,7 +9,7 @@ from messaging.templates import methods
 from messaging.templates.errors import Refused
 from messaging.templates.meter import MAX_ITEMS
 from messaging.templates.objects import Group
-from messaging.templates.undefined import Missing
+from messaging.templates.undefined import COMPUTED, Missing
 from messaging.templates.writing import kind_of
 
 if TYPE_CHECKING:
@@ -27,17 +27,21 @@ Key = Callable[[Any], Any]
 # Paths and keys
 
 
-def _getter(run: "Run", attribute: str | int | None) -> Key:
-    """What looks up `attribute`, which may be dotted, in each item; None is the item itself."""
+def _getter(run: "Run", attribute: str | int | None, *, within: str | None = None) -> Key:
+    """What looks up `attribute`, which may be dotted, in each item; None is the item itself.
+
+    `within`: the text of the template that the attribute was taken from.
+    """
     if attribute is None:
         return lambda item: item
     if not isinstance(attribute, str):
-        return lambda item: run.item(item, attribute, str(attribute))
+        return lambda item: run.item(item, attribute, COMPUTED)
+    path = run.shown(attribute, within or attribute)
     parts = [int(part) if part.isdecimal() and len(part) < 10 else part for part in attribute.split(".", 20)]
 
     def get(item: Any) -> Any:
         for part in parts:
-            item = run.item(item, part, attribute)
+            item = run.item(item, part, path)
         return item
 
     return get
@@ -110,8 +114,10 @@ def sort(
 ) -> list[Any]:
     """In order; by several attributes when their names stand with commas between."""
     values = listed(run, value)
-    names: list[Any] = attribute.split(",", 10) if isinstance(attribute, str) else [attribute]
-    getters = [_getter(run, name) for name in names]
+    if isinstance(attribute, str):
+        getters = [_getter(run, name, within=attribute) for name in attribute.split(",", 10)]
+    else:
+        getters = [_getter(run, attribute)]
     keys = _sort_keys(run, values, getters, case_sensitive=case_sensitive)
     return [values[n] for n in sorted(range(len(keys)), key=keys.__getitem__, reverse=bool(reverse))]
 
@@ -272,9 +278,10 @@ def length(run: "Run", value: Any) -> int:
 def total(run: "Run", value: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
     """The sum of numbers."""
     get = _getter(run, attribute)
+    name = run.shown(attribute, attribute) if isinstance(attribute, str) else None
     result = start
     for item in listed(run, value):
-        result = run.calculate("+", result, get(item), (None, attribute if isinstance(attribute, str) else None))
+        result = run.calculate("+", result, get(item), (None, name))
     return result
 
 

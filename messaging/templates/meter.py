@@ -16,7 +16,7 @@ OCTETS_A_CHAR = 16
 #: What an entry of a list is counted as: a reference, and a small object that was made for it.
 ITEM_OCTETS = 64
 #: What a turn of a loop and a call are counted as, so that what they make by themselves is counted too.
-STEP_OCTETS = 16
+STEP_OCTETS = 4
 CALL_OCTETS = 512
 #: Macros and recursive loops within each other.
 MAX_DEPTH = 50

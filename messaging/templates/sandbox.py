@@ -5,6 +5,7 @@ Jinja2 parses; what it would hand to Python's own operators, look-ups, calls and
 refused when it is compiled, and so is what would take long to compile: nothing is calculated at that time.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -31,10 +32,23 @@ MAX_TOKENS = 10_000
 #: Expressions and statements within each other.
 MAX_DEPTH = 40
 MAX_NAME_CHARS = 200
+MAX_NUMBER_CHARS = 1000
 
 _FILE: Final = "<template>"
 _UNCOUNTED: Final = frozenset({"data", "whitespace"})
-_NEEDS_OTHERS: Final = (nodes.Extends, nodes.Include, nodes.Import, nodes.FromImport, nodes.Block)
+#: Tags that need other templates.
+_TAGS: Final[Mapping[type[nodes.Node], str]] = {
+    nodes.Extends: "extends",
+    nodes.Include: "include",
+    nodes.Import: "import",
+    nodes.FromImport: "from",
+    nodes.Block: "block",
+}
+#: Looked for before Jinja2 reads the source: its own expression takes 300 octets for each digit. Each run of digits is
+#: looked at from its start alone, so that the time is linear.
+_LONG_NUMBER: Final = re.compile(
+    rf"(?<![\d_])[\d_]{{{MAX_NUMBER_CHARS}}}|(?<![\da-fA-F_])0[xX][\da-fA-F_]{{{MAX_NUMBER_CHARS}}}"
+)
 #: Local names in compiled code, and the operations of the run they stand for.
 _OPERATIONS: Final[Mapping[str, str]] = {
     "text": "text",
@@ -70,9 +84,12 @@ class Compiled:
     _namespace: dict[str, Any]
     #: Filter, and the line it stands in, to the variable it is applied to; None where there are several.
     _subjects: Mapping[tuple[str, int], str | None]
+    #: The texts the template itself holds: those may be named in an error, while others may be a variable's value.
+    own_texts: frozenset[str]
 
     def run(self, variables: Mapping[str, Any], run: Run) -> Iterator[str]:
         """What it writes, piece by piece. Raises whatever its operations raise."""
+        run.own_texts = self.own_texts
         pieces: Iterator[str] = self._namespace["root"](RunContext(_ENVIRONMENTS[self.escapes], variables, run))
         return pieces
 
@@ -116,6 +133,10 @@ def compile_template(source: str, *, escape: bool) -> Compiled:
     environment = _ENVIRONMENTS[escape]
     if len(source) > MAX_SOURCE_CHARS:
         raise Malformed(1, f"is longer than {MAX_SOURCE_CHARS:,} characters")
+    number = _LONG_NUMBER.search(source)
+    if number is not None:
+        line = source.count("\n", 0, number.start()) + 1
+        raise Malformed(line, f"has a number of more than {MAX_NUMBER_CHARS:,} digits")
     try:
         tokens = _count_tokens(environment, source)
         tree = environment.parse(source)
@@ -133,7 +154,8 @@ def compile_template(source: str, *, escape: bool) -> Compiled:
     namespace: dict[str, Any] = {"environment": environment, "__file__": _FILE}
     exec(code, namespace)  # noqa: S102 - made above, of operations that look before they work
     namespace["Namespace"] = Box
-    return Compiled(escape, 4 * len(source) + 400 * tokens, namespace, generator.subjects)
+    own_texts = frozenset(node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
+    return Compiled(escape, 4 * len(source) + 400 * tokens, namespace, generator.subjects, own_texts)
 
 
 def _count_tokens(environment: "TemplateEnvironment", source: str) -> int:
@@ -177,8 +199,8 @@ def _objection(node: nodes.Node) -> str | None:
             return "has a number that is too large"
         case nodes.EvalContextModifier() if not all(isinstance(o.value, nodes.Const) for o in node.options):
             return "autoescape takes true or false"
-        case _ if isinstance(node, _NEEDS_OTHERS):
-            return f"a template stands by itself: there is no tag {type(node).__name__.lower()!r}"
+        case _ if type(node) in _TAGS:
+            return f"a template stands by itself: there is no tag {_TAGS[type(node)]!r}"
         case _:
             return None
 

@@ -29,6 +29,7 @@ MAX_INDENT = 16
 
 _WORD_START: Final = re.compile(r"([-\s({\[<]+)")
 _WORD: Final = re.compile(r"\w+")
+_PREFIXES: Final = "kMGTPEZY"
 _SPACES: Final = re.compile(r"(\s+)")
 #: What ends an attribute's name (https://html.spec.whatwg.org/#attribute-name-state).
 _NO_ATTRIBUTE_NAME: Final = re.compile(r"[\s/>=\"'<]")
@@ -204,7 +205,7 @@ def attributes(run: "Run", value: Any, autospace: bool = True) -> str:
         run.meter.check()
         if item is None or isinstance(item, Missing):
             continue
-        if not isinstance(name, str) or _NO_ATTRIBUTE_NAME.search(name[:1000]):
+        if not isinstance(name, str) or _NO_ATTRIBUTE_NAME.search(name):
             raise ValueError("is no name of an attribute")
         pair = f'{escape(name)}="{escape(run.text(item))}"'
         chars += len(pair) + 1
@@ -216,7 +217,7 @@ def attributes(run: "Run", value: Any, autospace: bool = True) -> str:
     return Markup(text) if run.escapes else text  # noqa: S704 - its parts are escaped
 
 
-def tojson(run: "Run", value: Any, indent: int | None = None) -> Markup:
+def tojson(run: "Run", value: Any, indent: Any = None) -> Markup:
     """As JSON that may stand in html; what was not given is null."""
     if indent is not None and not (isinstance(indent, int) and 0 <= indent <= MAX_INDENT):
         raise ValueError("is no indent")
@@ -268,13 +269,11 @@ def filesizeformat(run: "Run", value: Any, binary: bool = False) -> str:
         return "1 Byte"
     if size < base:
         return f"{int(size)} Bytes"
-    for letter in "kMGTPEZ":
-        size /= base
-        if size < base:
-            break
-    else:
-        letter, size = "Y", size / base
-    return f"{size:.1f} {letter.upper()}iB" if binary else f"{size:.1f} {letter}B"
+    power = 1
+    while size >= base ** (power + 1) and power < len(_PREFIXES):
+        power += 1
+    prefix = _PREFIXES[power - 1]
+    return f"{size / base**power:.1f} {prefix.upper() + 'i' if binary else prefix}B"
 
 
 def escaped(run: "Run", value: Any) -> Markup:

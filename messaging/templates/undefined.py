@@ -1,10 +1,13 @@
 """What stands for a variable that was not given: empty, chainable, and remembered once it is used."""
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from jinja2 import ChainableUndefined
 
 from messaging.templates.errors import Refused
+
+#: Stands for a name that the template does not spell out.
+COMPUTED: Final = "(computed)"
 
 
 class Missing(ChainableUndefined):

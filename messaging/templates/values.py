@@ -19,7 +19,7 @@ from messaging.templates.formatting import percent
 from messaging.templates.meter import CALL_OCTETS, MAX_ITEMS, Meter
 from messaging.templates.methods import LIST_METHODS, TEXT_METHODS
 from messaging.templates.objects import Box, Cycler, Function, Group, Joiner, Loop, Method
-from messaging.templates.undefined import Missing
+from messaging.templates.undefined import COMPUTED, Missing
 from messaging.templates.writing import MAX_BITS, kind_of, written
 
 #: Values and characters (counted by 64) that one comparison of lists may walk through.
@@ -29,8 +29,9 @@ MAX_LIST_SEARCH = 2_000_000
 
 _TEXTS: Final = (str, Markup)
 _SCALARS: Final = frozenset({str, Markup, int, float, bool, type(None)})
-_KEYS: Final = _SCALARS
+_NUMBERS: Final = (int, float)
 _LISTS: Final = (list, tuple, range)
+_ITERABLE: Final = (list, dict, str, tuple, range, Undefined, Mapping)
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "eq": operator.eq,
     "ne": operator.ne,
@@ -55,7 +56,7 @@ _SHORT: Final = 10_000
 class Run:
     """One column's rendering: the operations of its code, and what it has used up and missed so far."""
 
-    __slots__ = ("charge", "escapes", "meter", "noted", "step")
+    __slots__ = ("charge", "escapes", "meter", "noted", "own_texts", "step")
 
     def __init__(self, meter: Meter, noted: dict[str, None], *, escapes: bool) -> None:
         self.meter = meter
@@ -63,6 +64,8 @@ class Run:
         self.charge = meter.charge
         #: Names asked for and not given, in order of first use.
         self.noted = noted
+        #: Texts that stand in the template itself.
+        self.own_texts: frozenset[str] = frozenset()
         #: Whether texts are escaped for html unless marked safe.
         self.escapes = escapes
 
@@ -75,6 +78,10 @@ class Run:
     def nothing(self, *_: object) -> Missing:
         """The value of an inline `if` without an `else`."""
         return Missing()
+
+    def shown(self, path: str, text: str) -> str:
+        """What stands for a path that is given in a text: itself, unless the text may be a variable's value."""
+        return path if text in self.own_texts else COMPUTED
 
     # Texts
 
@@ -128,12 +135,14 @@ class Run:
     def _attr(self, value: Any, name: str, path: str) -> Any:
         if isinstance(value, Missing):
             return Missing(path, value._noted)
+        if isinstance(value, Loop) and name in Loop.NAMES:
+            return getattr(value, name)
         if isinstance(value, Mapping):
             return value[name] if name in value else Missing(path, self.noted)
         if isinstance(value, Box):
             return value.entries[name] if name in value.entries else Missing(path, self.noted)
         if name.startswith("_"):
-            raise Refused(f"the attribute {name!r} is out of reach", variable=path)
+            raise Refused("security: an attribute that starts with an underscore is out of reach", variable=path)
         match value:
             case str() if name in TEXT_METHODS:
                 return Method(TEXT_METHODS[name], value)
@@ -141,8 +150,6 @@ class Run:
                 return value.grouper if name == "grouper" else value.list
             case list() | tuple() | range() if name in LIST_METHODS:
                 return Method(LIST_METHODS[name], value)
-            case Loop() if name in Loop.NAMES:
-                return getattr(value, name)
             case Loop() if name in _LOOP_METHODS:
                 return Method(_LOOP_METHODS[name], value)
             case Cycler() if name == "current":
@@ -187,7 +194,7 @@ class Run:
 
     def key(self, key: Any) -> Any:
         """A key that may stand in a mapping: what is hashed and compared at no cost."""
-        if type(key) not in _KEYS:
+        if type(key) not in _SCALARS:
             if isinstance(key, Missing):
                 key.refuse()
             raise TypeError(f"{kind_of(key)} cannot be a key")
@@ -200,7 +207,7 @@ class Run:
 
     def iterate(self, value: Any) -> Any:
         """What a `for` may go through."""
-        if isinstance(value, (str, *_LISTS, Mapping, Undefined)):
+        if isinstance(value, _ITERABLE):
             return value
         raise TypeError(f"{kind_of(value)} cannot be looped over")
 
@@ -225,14 +232,14 @@ class Run:
         return result
 
     def _calculate(self, sign: str, left: Any, right: Any) -> Any:
-        for value in (left, right):
-            if isinstance(value, Missing):
-                value.refuse()
-        if isinstance(left, int | float) and isinstance(right, int | float):
+        if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
             whole = isinstance(left, int) and isinstance(right, int)
             if sign == "**" and whole and left.bit_length() * right > MAX_BITS:  # type: ignore[union-attr]
                 raise OverflowError("makes a number that is too large")
             return _CALCULATE[sign](left, right)
+        for value in (left, right):
+            if isinstance(value, Missing):
+                value.refuse()
         if sign == "%" and isinstance(left, str):
             return self.meter.made(percent(self, left, right))
         if sign == "+" and isinstance(left, str) and isinstance(right, str):
@@ -297,7 +304,7 @@ class Run:
                 self.allow_list_search(container, value)
                 return value in container
             case range():
-                return isinstance(value, int | float) and value in container
+                return isinstance(value, _NUMBERS) and value in container
             case _:
                 raise TypeError(f"{kind_of(container)} cannot hold anything")
 
@@ -407,7 +414,7 @@ class Buffer(list[str]):
 def _to_blame(names: tuple[str | None, str | None], left: Any, right: Any) -> str | None:
     """The variable of an operation that failed: the one that is no number, else the first."""
     for name, value in zip(names, (left, right), strict=True):
-        if name is not None and not isinstance(value, int | float):
+        if name is not None and not isinstance(value, _NUMBERS):
             return name
     return names[0] or names[1]
 
