@@ -64,13 +64,22 @@ def add_server(session: Session, **fields: Unpack[ServerFields]) -> int:
     Raises:
         ConfigRejected: A field cannot be saved, or does not fit another one; nothing was written.
     """
-    given = dict.fromkeys(ServerFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
-    values = checked(given)
-    check_together(values)
-    row = _S(**values, created_by_id=tenancy.current().user_id, created_by=tenancy.current().user_name)
+    row = new_server(**fields)
     session.add(row)
     session.flush()
     return row.id
+
+
+def new_server(**fields: Unpack[ServerFields]) -> MailSendServerConfig:
+    """A server with these fields, not in a session yet.
+
+    Raises:
+        ConfigRejected: As `add_server`.
+    """
+    given = dict.fromkeys(ServerFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
+    values = checked(given)
+    check_together(values)
+    return _S(**values, created_by_id=tenancy.current().user_id, created_by=tenancy.current().user_name)
 
 
 def change_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> None:
