@@ -12,7 +12,7 @@ from sqlalchemy import Row, text
 from messaging.embedded import Postgres
 from tests.acceptance.conftest import Start
 from tests.acceptance.local_nodes import LocalWorker, eventually
-from tests.acceptance.records import CONTENT_MARK, dead_letters, recipient
+from tests.acceptance.records import CONTENT_MARK, dead_letters, recipient, wait_for
 from tests.acceptance.system import MessagingSetup
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -73,22 +73,36 @@ def start_taking(setup: MessagingSetup, *, threads: int = 2) -> LocalWorker:
     return worker
 
 
+def add_template(setup: MessagingSetup, tenant_id: int) -> None:
+    with setup.engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO mail_template (tenant_id, code, name, subject, body_text, body_mode)"
+                " VALUES (:tenant_id, 'welcome', 'Welcome', 'Welcome, {{ name }}', 'Hello {{ name }}', 'PLAIN')"
+            ),
+            {"tenant_id": tenant_id},
+        )
+
+
 def example() -> str:
     """How the README publishes a request."""
     [found] = [code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL) if TASK in code]
     return found
 
 
-def test_a_request_of_plain_celery_is_accepted_in_its_tenant_and_a_wrong_one_is_archived(start: Start) -> None:
+def test_a_request_of_plain_celery_is_sent_in_its_tenant_and_a_wrong_one_is_archived(start: Start) -> None:
     # operate.md O62, O66 (refused address)
-    setup = start(mail_workers=0, control=False, beats=0, settings=SETTINGS)
+    setup = start(has_server=False, settings=SETTINGS)
     worker = start_taking(setup)
+    setup.add_server(tenant_id=7)
+    add_template(setup, 7)
     exec(example(), {"broker_url": setup.server.url})
     ask(setup, "twice")
     ask(setup, "twice")
-    eventually(lambda: len(records(setup)) == 2, 30, "each is accepted once")
+    wait_for(setup, {"SENT": 2}, 30)
+    assert setup.smtp.copies() == {"ada@example.com": 1, recipient("twice"): 1}
     assert {(r.tenant_id, r.scope, r.template_code) for r in records(setup)} == {(7, "TENANT", "welcome")}
-    assert {r.template_variables["name"] for r in records(setup)} == {"Ada", CONTENT_MARK}
+    assert {r.subject for r in records(setup)} == {"Welcome, Ada", f"Welcome, {CONTENT_MARK}"}
 
     ask(setup, "nobody", to=[])
     ask(setup, "no-code", template_code=None)
