@@ -36,12 +36,12 @@ def _hide_disabled(state: ORMExecuteState) -> None:
         return
     if state.execution_options.get(BYPASS):
         return
+    read = [cls for cls in reading.classes(state.statement) if issubclass(cls, Switchable)]
+    if not read:
+        return
     found = reading.elements(state.statement)
-    read: dict[type[Switchable], set[object]] = {}
-    for entity in filter(None, map(reading.entity_of, found)):
-        if issubclass(entity.mapper.class_, Switchable):
-            read.setdefault(entity.mapper.class_, set()).add(entity)
-    for cls, entities in read.items():
+    for cls in read:
+        entities = {e for e in map(reading.entity_of, found) if e is not None and e.mapper.class_ is cls}
         table: Table = cls.__table__  # type: ignore[attr-defined]
         if any(reading.names(condition, table.c.active) for condition in reading.conditions(found)):
             continue

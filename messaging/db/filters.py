@@ -65,8 +65,7 @@ def _confine(state: ORMExecuteState) -> None:
         if any(issubclass(mapper.class_, TenantOwned) for mapper in state.all_mappers):
             raise TenantMismatch("bulk ORM inserts of tenant rows are not stamped; add objects to the session instead")
         return
-    entities = filter(None, map(reading.entity_of, reading.elements(state.statement)))
-    is_owned = {issubclass(entity.mapper.class_, TenantOwned) for entity in entities}
+    is_owned = {issubclass(cls, TenantOwned) for cls in reading.classes(state.statement)}
     if True not in is_owned:
         return
     owner = owning_tenant()

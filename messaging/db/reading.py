@@ -21,6 +21,32 @@ from sqlalchemy import (
 from sqlalchemy.sql import operators, visitors
 from sqlalchemy.sql.elements import BinaryExpression, BooleanClauseList
 
+#: Statements whose classes are remembered; as many as SQLAlchemy keeps compiled, of each engine.
+MAX_REMEMBERED = 500
+
+_classes: dict[object, frozenset[type]] = {}
+
+
+def classes(statement: Any) -> frozenset[type]:
+    """The mapped classes that a statement reads or writes.
+
+    Remembered by the cache key that SQLAlchemy makes of a statement to compile each shape once: an application's own
+    statements pay for a look-up only.
+    """
+    if not isinstance(statement, ClauseElement):
+        return frozenset()
+    cache_key = statement._generate_cache_key()
+    key = None if cache_key is None else cache_key.key
+    found = _classes.get(key)
+    if found is None:
+        entities = filter(None, map(entity_of, elements(statement)))
+        found = frozenset(entity.mapper.class_ for entity in entities)
+        if key is not None:
+            if len(_classes) >= MAX_REMEMBERED:
+                _classes.clear()
+            _classes[key] = found
+    return found
+
 
 def elements(statement: Any) -> list[ClauseElement]:
     """The statement and everything within it."""
