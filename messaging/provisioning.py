@@ -1,12 +1,28 @@
-"""Seed data of a tenant, applied once: a ledger of what was applied makes a repeated run write nothing."""
+"""Seed data of a tenant, applied once: a ledger of what was applied makes a repeated run write nothing.
 
+A seed is a YAML file of one row: `model`, `key`, and the row's fields. From then on the tenant owns the row: edited or
+deleted, no later run touches it, and a seed that is changed later reaches no tenant that it was applied to.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
 
-from sqlalchemy import BigInteger, Identity, String, Table, UniqueConstraint, func
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import BigInteger, Identity, String, Table, UniqueConstraint, delete, func, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
+from messaging import tenancy
+from messaging.db.active import with_disabled
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.filters import TenantOwned
+from messaging.errors import TenantMismatch
+from messaging.quota import TenantMessageQuota
+from messaging.seeds import MODELS, Seed, read_seeds
+from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 
 
 class SeedLedger(TenantOwned, Audited, Base):
@@ -24,3 +40,113 @@ class SeedLedger(TenantOwned, Audited, Base):
 
 
 SEED_LEDGER: Table = SeedLedger.__table__  # type: ignore[assignment]
+
+
+class Outcome(StrEnum):
+    """What became of a seed."""
+
+    CREATED = "created"
+    REBUILT = "rebuilt"
+    #: It was applied before; its row, edited or deleted since, is left alone.
+    APPLIED_BEFORE = "applied before"
+    #: The tenant has such a row of its own, which is left alone and not the ledger's.
+    OWN_ROW = "own row kept"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedResult:
+    """One seed of a run."""
+
+    model: str
+    key: str
+    outcome: Outcome
+    #: None where the tenant's own row was kept.
+    row_id: int | None
+
+
+def provision_tenant(
+    session: Session,
+    tenant_id: int,
+    folder: Path,
+    *,
+    rebuild: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> list[SeedResult]:
+    """Apply the seeds in `folder` to a tenant, in the caller's transaction; -1 is the platform, 0 all without tenants.
+
+    All or nothing: every file is read and checked first, and what fails after that undoes the rest. Runs for one tenant
+    wait for each other, so that the second finds everything applied.
+
+    Args:
+        session: Of the caller.
+        tenant_id: Whose rows are made.
+        folder: Holds the seeds.
+        rebuild: Rows that the ledger says seeds of these keys made are deleted and made anew from the files, whatever
+            became of them since.
+        environ: Where `{env: NAME}` finds secrets; None is the process's environment.
+
+    Raises:
+        FileRejected: Names file, key, field and value; a secret's value is not shown.
+        TenantMismatch: The current tenant is another, or such a tenant cannot be.
+    """
+    _check_tenant(tenant_id)
+    seeds = read_seeds(folder, os.environ if environ is None else environ)
+    _check_may_set_quotas(seeds)
+    with tenancy.tenant(tenant_id), session.begin_nested():
+        lock = func.pg_advisory_xact_lock(func.hashtextextended(f"messaging.provision_tenant {tenant_id}", 0))
+        session.execute(select(lock))
+        applied = {(entry.model, entry.seed_key): entry for entry in session.scalars(select(SeedLedger)).all()}
+        return [
+            _apply(session, tenant_id, seed, applied.get((seed.model, seed.key)), rebuild=rebuild) for seed in seeds
+        ]
+
+
+def _check_tenant(tenant_id: int) -> None:
+    if tenancy.is_single_tenant():
+        if tenant_id != SINGLE_TENANT_ID:
+            raise TenantMismatch(f"there is no tenant {tenant_id}: multi-tenancy is off, all is in tenant 0")
+        return
+    if type(tenant_id) is not int or not (tenant_id == PLATFORM_TENANT_ID or 1 <= tenant_id < 2**63):
+        raise TenantMismatch(f"{tenant_id!r} is no tenant; allowed: 1 to 2**63 - 1, or -1 for the platform")
+    acting = tenancy.current().tenant_id
+    if acting not in (None, tenant_id, PLATFORM_TENANT_ID):
+        raise TenantMismatch(f"tenant {acting} cannot provision tenant {tenant_id}")
+
+
+def _check_may_set_quotas(seeds: list[Seed]) -> None:
+    if tenancy.is_single_tenant() or tenancy.current().tenant_id in (None, PLATFORM_TENANT_ID):
+        return
+    for seed in seeds:
+        if seed.model == TenantMessageQuota.__tablename__:
+            raise seed.refused("model", f"model is {seed.model}: only the platform sets quotas")
+
+
+def _apply(session: Session, tenant_id: int, seed: Seed, applied: SeedLedger | None, *, rebuild: bool) -> SeedResult:
+    """Make one seed's row, unless it was made before.
+
+    What is rebuilt keeps its id: records that were prepared with a server, or name a template by id, still find it.
+    """
+    if applied is not None and not rebuild:
+        return SeedResult(seed.model, seed.key, Outcome.APPLIED_BEFORE, applied.row_id)
+    model = MODELS[seed.model]
+    with tenancy.all_tenants() if model.is_platforms else nullcontext():
+        if applied is not None:
+            session.execute(
+                delete(model.table).where(model.table.id == applied.row_id, model.table.tenant_id == tenant_id)
+            )
+        if model.twins is not None and session.scalars(with_disabled(model.twins(tenant_id, seed.fields))).first():
+            row = None
+        else:
+            row = model.new(tenant_id, seed.fields)
+            if applied is not None:
+                row.id = applied.row_id
+            session.add(row)
+            session.flush()
+    if applied is not None:
+        session.delete(applied)
+        session.flush()
+    if row is None:
+        return SeedResult(seed.model, seed.key, Outcome.OWN_ROW, None)
+    session.add(SeedLedger(model=seed.model, seed_key=seed.key, row_id=row.id))
+    session.flush()
+    return SeedResult(seed.model, seed.key, Outcome.REBUILT if applied else Outcome.CREATED, row.id)
