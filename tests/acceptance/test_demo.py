@@ -159,7 +159,16 @@ def assert_all_is_right(demo: Demo) -> None:
     assert_only_mail_and_logs_stay(demo.folder)
 
 
-def test_without_a_terminal_it_ends_by_itself_with_everything_right(start: Callable[..., Demo]) -> None:
+def test_a_killed_demo_takes_its_children_along_and_the_next_one_ends_by_itself_with_everything_right(
+    start: Callable[..., Demo],
+) -> None:
+    killed = start()
+    killed.wait_for("more orders come in")
+    folder = killed.folder
+    assert len(processes_of(folder)) >= 6
+    killed.process.kill()
+    killed.wait()
+    wait_until_gone(folder, 10)
     demo = start()
     assert_all_is_right(demo)
     took = time.monotonic() - demo.began_at
@@ -176,10 +185,15 @@ def test_without_a_terminal_it_ends_by_itself_with_everything_right(start: Calla
     ):
         assert status in demo.output
     assert f"{RECORDS} of {RECORDS} have ended" in demo.output
+    assert not folder.exists()
 
 
-def test_with_a_terminal_it_stays_up_until_ctrl_c(start: Callable[..., Demo]) -> None:
-    demo = start(has_terminal=True)
+def test_side_by_side_one_ends_by_itself_and_one_with_a_terminal_stays_up_until_ctrl_c(
+    start: Callable[..., Demo],
+) -> None:
+    demo, other = start(has_terminal=True), start()
+    assert_all_is_right(other)
+    assert demo.folder != other.folder
     demo.wait_for("stays up until Ctrl-C")
     assert f"{RECORDS} of {RECORDS} have ended" in demo.output  # the bar beside the live table
     assert demo.process.poll() is None
@@ -197,10 +211,10 @@ def test_with_a_terminal_it_stays_up_until_ctrl_c(start: Callable[..., Demo]) ->
     )
     assert (shown.returncode, shown.stderr) == (0, ""), shown.stdout
     assert "SWEPT" in shown.stdout
+    assert "mail_request: 1 with 2 threads" in shown.stdout
     os.killpg(demo.process.pid, signal.SIGINT)  # as a terminal does
-    assert demo.wait() == 0, demo.output
+    assert_all_is_right(demo)
     assert processes_of(demo.folder) == []
-    assert_only_mail_and_logs_stay(demo.folder)
 
 
 def flower_answers(url: str, login: str) -> int:
@@ -233,23 +247,3 @@ def test_stopped_in_the_middle_it_leaves_nothing(
     assert demo.wait() == 128 + number
     assert processes_of(demo.folder) == []
     assert_only_mail_and_logs_stay(demo.folder)
-
-
-def test_two_demos_run_side_by_side(start: Callable[..., Demo]) -> None:
-    demos = [start(), start()]
-    for demo in demos:
-        assert_all_is_right(demo)
-    assert demos[0].folder != demos[1].folder
-
-
-def test_a_killed_demo_takes_its_children_along_and_the_next_one_works(start: Callable[..., Demo]) -> None:
-    killed = start()
-    killed.wait_for("more orders come in")
-    folder = killed.folder
-    assert len(processes_of(folder)) >= 6
-    killed.process.kill()
-    killed.wait()
-    wait_until_gone(folder, 10)
-    after = start()
-    assert_all_is_right(after)
-    assert not folder.exists()
