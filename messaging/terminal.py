@@ -74,6 +74,10 @@ def _print_head(console: Console, story: Story) -> None:
         "subject": story.subject,
         "from": story.from_address,
         "server": story.server,
+        "template": story.template,
+        "missing": ", ".join(story.missing_variables or ()),
+        "attachments": ", ".join(story.attachments),
+        "list": story.unsubscribe_list,
         "message id": story.message_id,
         "accepted": time_text(story.created_at),
         "not before": time_text(story.send_at),
@@ -130,7 +134,7 @@ def print_page(lines: Sequence[Line], next_before: int | None) -> None:
             str(line.retry_count),
             time_text(line.next_attempt_at),
             Text(line.to[0] + others),
-            Text(line.subject or ""),
+            Text(line.subject or (f"of template {line.template}" if line.template else "")),
             Text(line.error_code or ""),
         )
     console.print(shown if lines else "no records")

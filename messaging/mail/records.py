@@ -81,6 +81,13 @@ class Story:
     from_address: str | None
     #: `name (host:port)` of the server it was prepared for or pinned to.
     server: str | None
+    #: The template it asks for: a code, or `id 5`.
+    template: str | None
+    #: Names that the template asked for and did not get; None before preparation, and when it got all.
+    missing_variables: list[str] | None
+    #: `report.pdf (application/pdf, file 5)`, the template's too once it is prepared.
+    attachments: list[str]
+    unsubscribe_list: str | None
     recipients: list[RecipientStory]
     attempts: list[AttemptStory]
     #: State of its dead letter; None without one.
@@ -104,7 +111,10 @@ class Line:
     status: SendStatus
     retry_count: int
     error_code: str | None
+    #: None where the template's is not rendered yet.
     subject: str | None
+    #: As `Story.template`.
+    template: str | None
     to: list[str]
     next_attempt_at: datetime | None
 
@@ -135,6 +145,8 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
             "bcc": row["bcc_addresses"],
             "next_attempt_at": row["next_attempt_at"] if status in OPEN_STATUSES else None,
             "server": _server(session, row["server_config_id"]),
+            "template": _template(row["template_id"], row["template_code"]),
+            "attachments": [_attachment(reference) for reference in row["attachments"] or ()],
             "recipients": recipients,
             "attempts": attempts,
             "dead_letter": _dead_letter(session, record_id),
@@ -161,6 +173,8 @@ def page(
         r.retry_count,
         r.error_code,
         r.subject,
+        r.template_id,
+        r.template_code,
         r.to_addresses,
         r.next_attempt_at,
     )
@@ -186,6 +200,7 @@ def page(
             row.retry_count,
             row.error_code,
             row.subject,
+            _template(row.template_id, row.template_code),
             row.to_addresses,
             row.next_attempt_at if row.status in OPEN_STATUSES else None,
         )
@@ -259,6 +274,20 @@ def _server(session: Session, config_id: int | None) -> str | None:
     c = MailSendServerConfig.__table__.c  # a tenant's record may go out by the platform's server
     found = session.execute(select(c.name, c.host, c.port).where(c.id == config_id)).one_or_none()
     return f"{found.name} ({found.host}:{found.port})" if found else f"{config_id}, which is gone"
+
+
+def _template(template_id: int | None, code: str | None) -> str | None:
+    """What names the template: an id beats a code."""
+    return code if template_id is None else f"id {template_id}"
+
+
+def _attachment(reference: Mapping[str, Any]) -> str:
+    described = (reference.get("content_type"), f"file {reference['file_id']}", _inline(reference.get("content_id")))
+    return f"{reference['file_name']} ({', '.join(filter(None, described))})"
+
+
+def _inline(content_id: str | None) -> str | None:
+    return content_id and f"inline as cid:{content_id}"
 
 
 def _dead_letter(session: Session, record_id: int) -> str | None:

@@ -21,6 +21,7 @@ from messaging.db.session import transaction
 from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.mail.models import MailSendServerConfig
+from messaging.requests import Attachment
 
 #: Seconds a program may take to come up or to end on a busy machine.
 PATIENCE_SECONDS = 60.0
@@ -223,6 +224,36 @@ def test_show_keeps_bodies_to_itself_unless_asked(run: Run) -> None:
     for options in ((), ("--json",)):
         assert "A body." not in run("show", record_id, *options).out
         assert "A body." in run("show", record_id, "--bodies", *options).out
+
+
+def test_show_and_list_tell_of_template_files_and_list(run: Run, engine: Engine) -> None:
+    api.environment()
+    file = Attachment(content=b"x", file_name="report.pdf", content_type="application/pdf", content_id="r1")
+    with transaction(engine) as session:
+        by_code = api.send_mail(
+            to=["ada@example.com"],
+            template_code="welcome",
+            unsubscribe_list="news",
+            attachments=[file],
+            session=session,
+        )
+        by_id = api.send_mail(to=["ada@example.com"], template_code="welcome", template_id=5, session=session)
+    shown = run("show", by_code).out
+    of_file = r"report.pdf \(application/pdf, file \d+, inline as cid:r1\)"
+    for line in ("template +welcome", f"attachments +{of_file}", "list +news"):
+        assert re.search(line, shown)
+    assert "missing" not in shown
+    change(engine, by_code, missing_variables="""'["name", "user.name"]'""")
+    assert re.search(r"missing +name, user.name", run("show", by_code).out)
+    assert re.search(r"template +id 5", run("show", by_id).out)
+    told = run("show", by_code, "--json").json
+    assert (told["template"], told["unsubscribe_list"]) == ("welcome", "news")
+    assert told["missing_variables"] == ["name", "user.name"]
+    listed = run("list").out
+    assert "of template welcome" in listed
+    assert "of template id 5" in listed
+    change(engine, by_id, subject="'Rendered'")
+    assert "of template id 5" not in run("list").out
 
 
 def test_a_record_that_is_not_there_is_named(refused: Callable[..., str]) -> None:
