@@ -14,9 +14,15 @@ if TYPE_CHECKING:
         cancel,
         change_mail_server,
         configure,
+        export_mail_templates,
+        import_mail_templates,
         list_mail_servers,
+        list_mail_templates,
+        list_template_variables,
         mark_bounced,
         mark_read_receipt,
+        preview_mail_template,
+        provision_tenant,
         quota_history,
         quota_usage,
         retry,
@@ -34,17 +40,24 @@ if TYPE_CHECKING:
     from messaging.errors import (
         ConfigRejected,
         ConfigurationError,
+        FileRejected,
         MessageRejected,
         MessagingError,
         RecordNotFound,
         StateError,
+        TemplateRejected,
         TenantContextMissing,
         TenantMismatch,
     )
     from messaging.mail.connectivity import Connectivity
     from messaging.mail.server_admin import ServerLine
+    from messaging.mail.template_files import TemplateChange
+    from messaging.mail.template_tools import TemplateLine, TemplatePreview, switch_body_mode
+    from messaging.provisioning import SeedResult
     from messaging.quota import MonthUsage, Usage
     from messaging.requests import BodyMode, MessageScope, Priority, SendMail
+    from messaging.templates.errors import RenderError
+    from messaging.templates.variables import TemplateVariable, VariableKind
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
 
 _HOME = {
@@ -54,10 +67,13 @@ _HOME = {
         *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
         *("add_mail_server", "change_mail_server", "list_mail_servers", "set_default_mail_server"),
         *("set_mail_server_active", "test_connectivity"),
+        *("export_mail_templates", "import_mail_templates", "list_mail_templates", "list_template_variables"),
+        *("preview_mail_template", "provision_tenant"),
     ),
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
+        *("FileRejected", "TemplateRejected"),
         *("ConfigRejected", "ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
         *("TenantContextMissing", "TenantMismatch"),
     ),
@@ -65,6 +81,11 @@ _HOME = {
     "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
     "messaging.requests": ("BodyMode", "MessageScope", "Priority", "SendMail"),
+    "messaging.mail.template_files": ("TemplateChange",),
+    "messaging.mail.template_tools": ("TemplateLine", "TemplatePreview", "switch_body_mode"),
+    "messaging.provisioning": ("SeedResult",),
+    "messaging.templates.errors": ("RenderError",),
+    "messaging.templates.variables": ("TemplateVariable", "VariableKind"),
     "messaging.tenancy": ("PLATFORM_TENANT_ID", "all_tenants", "tenant"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -77,6 +98,7 @@ __all__ = [
     "ConfigRejected",
     "ConfigurationError",
     "Connectivity",
+    "FileRejected",
     "MailStatus",
     "MessageRejected",
     "MessageScope",
@@ -84,21 +106,35 @@ __all__ = [
     "MonthUsage",
     "Priority",
     "RecordNotFound",
+    "RenderError",
+    "SeedResult",
     "SendMail",
     "SendStatus",
     "ServerLine",
     "StateError",
+    "TemplateChange",
+    "TemplateLine",
+    "TemplatePreview",
+    "TemplateRejected",
+    "TemplateVariable",
     "TenantContextMissing",
     "TenantMismatch",
     "Usage",
+    "VariableKind",
     "add_mail_server",
     "all_tenants",
     "cancel",
     "change_mail_server",
     "configure",
+    "export_mail_templates",
+    "import_mail_templates",
     "list_mail_servers",
+    "list_mail_templates",
+    "list_template_variables",
     "mark_bounced",
     "mark_read_receipt",
+    "preview_mail_template",
+    "provision_tenant",
     "quota_history",
     "quota_usage",
     "retry",
@@ -109,6 +145,7 @@ __all__ = [
     "set_mail_server_active",
     "set_quota_limits",
     "status",
+    "switch_body_mode",
     "tenant",
     "test_connectivity",
 ]

@@ -5,16 +5,18 @@ commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(l
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Unpack, overload
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
-from messaging import metrics, quota, tenancy
+from messaging import metrics, provisioning, quota, tenancy
 from messaging.clock import utc_now
 from messaging.db.encryption import use_keys
 from messaging.db.engine import create_engine
@@ -26,16 +28,21 @@ from messaging.delivery.cancel import cancel as cancel_record
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
-from messaging.mail import connectivity, receipts, server_admin
+from messaging.mail import connectivity, receipts, server_admin, template_files, template_tools
 from messaging.mail.acceptance import MAX_ID, accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.server_checks import ServerFields
+from messaging.mail.template_files import TemplateChange
+from messaging.mail.template_tools import TemplateLine, TemplatePreview
+from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
+from messaging.templates.render import Renderer
+from messaging.templates.variables import TemplateVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +342,97 @@ def set_default_mail_server(config_id: int, *, session: Session | None = None) -
     environment()
     with _session(session) as s:
         server_admin.set_default_server(s, config_id)
+
+
+def list_mail_templates(*, with_disabled: bool = False, session: Session | None = None) -> list[TemplateLine]:
+    """This tenant's mail templates by code."""
+    environment()
+    with _session(session) as s:
+        return template_tools.list_templates(s, include_disabled=with_disabled)
+
+
+def preview_mail_template(
+    id: int | None = None,  # noqa: A002 - the field's name
+    code: str | None = None,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    session: Session | None = None,
+) -> TemplatePreview:
+    """Render a template of this tenant, disabled or not, as a send would; sends nothing, charges nothing.
+
+    By `id`, which wins, or `code`. A test send is an ordinary `send_mail` with `template_id`.
+
+    Raises:
+        MessageRejected: Neither is given, or the variables are no JSON.
+        RecordNotFound: This tenant has no such template.
+        RenderError: The template fails; names column, line and variable.
+    """
+    settings = environment().settings
+    renderer = Renderer(max_chars=settings.mail.max_body_chars, ticker=time.monotonic)
+    with _session(session) as s:
+        return template_tools.preview(template_tools.get_template(s, id, code), renderer, variables)
+
+
+def list_template_variables(
+    id: int | None = None,  # noqa: A002 - the field's name
+    code: str | None = None,
+    *,
+    session: Session | None = None,
+) -> list[TemplateVariable]:
+    """The values that an input form for a template of this tenant asks for; by `id`, which wins, or `code`.
+
+    Raises:
+        MessageRejected: Neither is given.
+        RecordNotFound: This tenant has no such template.
+    """
+    environment()
+    with _session(session) as s:
+        return template_tools.variables_of(template_tools.get_template(s, id, code))
+
+
+def import_mail_templates(
+    folder: Path, *, dry_run: bool = False, session: Session | None = None
+) -> list[TemplateChange]:
+    """Create or update this tenant's templates by their codes from a folder of theirs; says what it did.
+
+    Raises:
+        FileRejected: Names file, field and value; nothing was written.
+    """
+    environment()
+    with _session(session) as s:
+        return template_files.import_templates(s, folder, dry_run=dry_run)
+
+
+def export_mail_templates(
+    folder: Path, codes: Sequence[str] | None = None, *, session: Session | None = None
+) -> list[Path]:
+    """Write this tenant's templates as folders that `import_mail_templates` reads; None is all of them.
+
+    Raises:
+        FileRejected: A code has no template, or a file cannot be written.
+    """
+    environment()
+    with _session(session) as s:
+        return template_files.export_templates(s, folder, codes)
+
+
+def provision_tenant(
+    session: Session | None,
+    tenant_id: int,
+    folder: Path,
+    *,
+    rebuild: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> list[SeedResult]:
+    """Apply a tenant's seeds once; see `messaging.provisioning.provision_tenant`. None: a transaction of its own.
+
+    Raises:
+        FileRejected: Names file, key, field and value; nothing was written.
+        TenantMismatch: The current tenant is another, or such a tenant cannot be.
+    """
+    environment()
+    with _session(session) as s:
+        return provisioning.provision_tenant(s, tenant_id, folder, rebuild=rebuild, environ=environ)
 
 
 def test_connectivity(config_id: int) -> Connectivity:
