@@ -18,7 +18,7 @@ from messaging.mail.models import MAIL_SEND_SERVER_CONFIG as CONFIG
 from messaging.mail.receipts import mark_bounced
 from messaging.tenancy import use_multi_tenancy
 from tests.integration.delivery.desk import Desk, counted, sessions
-from tests.integration.delivery.records import STALE, A, B, seconds_ahead
+from tests.integration.delivery.records import STALE, A, B, C, seconds_ahead
 
 pytestmark = pytest.mark.postgres16
 
@@ -155,6 +155,42 @@ def test_f5_too_many_recipients_leaves_the_rest_for_the_next_attempt(desk: Desk)
     assert desk.deliver(record_id) == {"retry": 1}
     assert desk.deliver(record_id) == {"sent": 1}
     assert [m.recipients for m in desk.server.messages] == [to[:2], to[2:]]
+
+
+def test_each_attempt_names_only_who_is_still_open(desk: Desk) -> None:
+    desk.server.refuse_rcpt("450 later", B, times=1)
+    desk.server.refuse_rcpt("450 later", C, times=2)
+    record_id = desk.records.one(to=(A, B, C))
+    assert [desk.deliver(record_id) for _ in range(2)] == [{"retry": 1}] * 2
+    desk.server.refuse_rcpt("550 5.1.1 unknown", C)
+    assert desk.deliver(record_id) == {"sent": 1}
+    assert [m.recipients for m in desk.server.messages] == [(A,), (B,)]
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code, row.retry_count) == (SENT, "SMTP_550_5.1.1", 2)
+    assert {r: e["result"] for r, e in row.recipient_results.items()} == {A: "accepted", B: "accepted", C: "refused"}
+    assert [a.outcome for a in desk.records.attempts(record_id)] == ["RETRY", "RETRY", "PARTIAL"]
+
+
+def test_a_used_up_budget_is_sent_when_somebody_was_accepted(desk: Desk) -> None:
+    desk.server.refuse_rcpt("450 later", B)
+    record_id = desk.records.one(to=(A, B), retry_count=5)
+    assert desk.deliver(record_id) == {"sent": 1}
+    row = desk.records.row(record_id)
+    assert (row.status, row.error_code, row.recipient_results[B]["result"]) == (SENT, "SMTP_450", "deferred")
+    assert desk.records.dead_letters(record_id) == []
+
+
+def test_no_reply_to_a_message_that_one_recipient_was_refused_for_leaves_both_open(desk: Desk) -> None:
+    # Who got it is not known, so all of the message's recipients get it again.
+    desk.server.refuse_rcpt("550 5.1.1 unknown", B)
+    desk.server.on("EOD", close="before", times=1)
+    record_id = desk.records.one(to=(A, B))
+    assert desk.deliver(record_id) == {"retry": 1}
+    row = desk.records.row(record_id)
+    assert (row.error_code, row.uncertain) == ("SMTP_NO_REPLY_AFTER_DATA", True)
+    assert desk.deliver(record_id) == {"sent": 1}
+    row = desk.records.row(record_id)
+    assert {r: e["result"] for r, e in row.recipient_results.items()} == {A: "accepted", B: "refused"}
 
 
 def test_s16_everybody_is_in_the_envelope_once(desk: Desk) -> None:
