@@ -8,7 +8,8 @@ The listeners sit on SQLAlchemy's `Session` class, so an application's own sessi
 - What a flush writes is stamped and checked before it begins, and once more as SQL, which also sees the legacy
   `Session.bulk_*` methods, as they tell no session listener: inserts are stamped, updates and deletes confined.
 
-Not covered: Core statements on tables and raw SQL, kept to the hot path and to ids that a guarded statement produced; a
+Not covered: Core statements on tables, raw SQL, and what runs on a connection instead of a session, kept to the hot
+path and to ids that a guarded statement produced; a
 `joinedload` from an application's own class, as no statement shows it; rows loaded in one statement with entities of an
 application's own, which are keyed plainly, as a token would double those; an object in hand, which stays readable.
 """
@@ -16,8 +17,9 @@ application's own, which are keyed plainly, as a token would double those; an ob
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import BigInteger, Connection, Delete, Executable, Insert, Update, event, inspect
+from sqlalchemy import BigInteger, Column, Connection, Delete, Executable, Insert, Select, Update, event, inspect
 from sqlalchemy.orm import (
+    FromStatement,
     Mapped,
     ORMExecuteState,
     Session,
@@ -59,8 +61,11 @@ def owning_tenant() -> int | None:
 
 @event.listens_for(Session, "do_orm_execute")
 def _confine(state: ORMExecuteState) -> None:
-    if not state.is_orm_statement or state.is_column_load or tenancy.is_single_tenant():
-        return  # a column load belongs to an object in hand
+    if not state.is_orm_statement or tenancy.is_single_tenant():
+        return
+    if state.is_column_load:
+        _confine_column_load(state)
+        return
     if state.is_insert:
         if any(issubclass(mapper.class_, TenantOwned) for mapper in state.all_mappers):
             raise TenantMismatch("bulk ORM inserts of tenant rows are not stamped; add objects to the session instead")
@@ -69,6 +74,7 @@ def _confine(state: ORMExecuteState) -> None:
     if True not in is_owned:
         return
     owner = owning_tenant()
+    _check_reached(state.statement)
     if isinstance(state.statement, Update):
         _check_stays(state, state.statement)
     if False not in is_owned:
@@ -81,9 +87,36 @@ def _confine(state: ORMExecuteState) -> None:
         )
 
 
+def _confine_column_load(state: ORMExecuteState) -> None:
+    """Confine the loading of columns of an object that no confined statement loaded; others are at hand already."""
+    token: Any = state.load_options._identity_token
+    if token is None and isinstance(state.statement, Select):
+        for cls in reading.classes(state.statement):
+            if issubclass(cls, TenantOwned) and (owner := owning_tenant()) is not None:
+                # A condition of its own, as options add none to these loads.
+                state.statement = state.statement.where(cls.tenant_id == owner)
+
+
 def _identity_token(owner: int | None) -> str:
     """Never None, which is how `Session.get` asks the identity map."""
     return "all tenants" if owner is None else f"tenant {owner}"
+
+
+def _check_reached(statement: Executable) -> None:
+    """Refuse what the condition does not reach: raw SQL as the source of objects, writes within a statement."""
+    if isinstance(statement, FromStatement) and not reading.classes(statement.element):
+        raise TenantMismatch("what raw SQL or a statement on tables reads is not confined; select the class itself")
+    for within in reading.elements(statement)[1:]:
+        if not isinstance(within, Insert | Update) or _owner_column(within.table) is None:
+            continue
+        if isinstance(within, Insert) or "tenant_id" in map(_name_of, within._values or ()):
+            raise TenantMismatch("a write within another statement is not stamped; let it be one of its own")
+
+
+def _owner_column(table: Any) -> Column[Any] | None:
+    """The column that says whose a row is; None where rows belong to nobody."""
+    column: Column[Any] | None = table.columns.get("tenant_id")
+    return column if column is not None and column.info.get(_OWNER) else None
 
 
 def _check_stays(state: ORMExecuteState, statement: Update) -> None:
@@ -166,8 +199,8 @@ def _confine_writes(
     """What the unit of work or a `Session.bulk_*` method writes: both pass the compiled cache of their mapper."""
     if "compiled_cache" not in options or not isinstance(statement, Insert | Update | Delete):
         return statement, many, one
-    column = statement.table.columns.get("tenant_id")
-    if column is None or not column.info.get(_OWNER) or tenancy.is_single_tenant():
+    column = _owner_column(statement.table)
+    if column is None or tenancy.is_single_tenant():
         return statement, many, one
     owner = owning_tenant()
     what = statement.table.description

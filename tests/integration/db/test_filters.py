@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, Select, Update, delete, exists, func, insert, literal, select, update
+from sqlalchemy import Engine, Select, Update, delete, exists, func, insert, literal, select, text, update
 from sqlalchemy.exc import IntegrityError, LegacyAPIWarning
 from sqlalchemy.orm import (
     DeclarativeBase,
@@ -17,13 +17,13 @@ from sqlalchemy.orm import (
     relationship,
     selectinload,
 )
-from sqlalchemy.orm.exc import StaleDataError
+from sqlalchemy.orm.exc import ObjectDeletedError, StaleDataError
 
 import messaging
 from messaging import tenancy
 from messaging.delivery.record import SendAttempt
 from messaging.errors import MessageRejected, RecordNotFound, TenantContextMissing, TenantMismatch
-from messaging.mail.models import MailSendRecord, MailSendServerConfig
+from messaging.mail.models import MAIL_SEND_SERVER_CONFIG, MailSendRecord, MailSendServerConfig
 from messaging.requests import MessageScope, SendMail
 from messaging.settings import Settings
 from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
@@ -48,6 +48,10 @@ S = MailSendServerConfig
 
 def config(name: str = "server", **columns: object) -> MailSendServerConfig:
     return MailSendServerConfig(name=name, host="mail.example.com", port=25, **columns)
+
+
+def config_values(**columns: object) -> dict[str, object]:
+    return {"name": "server", "host": "mail.example.com", "port": 25, **columns}
 
 
 def one_in_each(session: Session, *tenants: int) -> dict[int, int]:
@@ -387,11 +391,62 @@ def test_a_copy_of_another_tenants_object_is_not_merged_over_its_row(session: Se
         make_transient_to_detached(lie)
         session.add(lie)
         lie.name = "taken over"
-        with pytest.raises(StaleDataError):
+        with pytest.raises(ObjectDeletedError):
             session.flush()
         session.rollback()
     with all_tenants():
         assert sorted(session.scalars(select(S.name))) == ["of 1", "of 2"]
+
+
+S_TABLE = MAIL_SEND_SERVER_CONFIG
+ALL_ROWS = text("SELECT * FROM mail_send_server_config")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param(select(S).from_statement(ALL_ROWS), id="raw SQL"),
+        pytest.param(select(S).from_statement(S_TABLE.select()), id="table"),
+        pytest.param(select(insert(S).values(config_values(tenant_id=2)).returning(S.id).cte()), id="insert in a CTE"),
+        pytest.param(select(update(S).values(tenant_id=2).returning(S.id).cte()), id="update in a CTE"),
+        pytest.param(update(S).values(name="x").add_cte(insert(S).values(config_values()).cte()), id="added CTE"),
+    ],
+)
+def test_a_statement_that_the_filter_does_not_reach_is_refused(session: Session, statement: Any) -> None:
+    one_in_each(session, 1, 2)
+    with tenant(1), pytest.raises(TenantMismatch, match=r"is not (confined|stamped)"):
+        session.execute(statement)
+
+
+def test_a_statement_within_another_is_confined(session: Session) -> None:
+    one_in_each(session, 1, 2)
+    renaming = update(S).values(name="mine")
+    with tenant(1):
+        assert session.scalars(select(renaming.returning(S.name).cte())).all() == ["mine"]
+        assert session.scalars(select(S).from_statement(renaming.returning(S))).one().name == "mine"
+        session.commit()
+    with all_tenants():
+        assert sorted(session.scalars(select(S.name))) == ["mine", "of 2"]
+
+
+def test_an_object_that_only_says_it_had_been_loaded_reads_no_other_tenants_row(session: Session) -> None:
+    foreign = one_in_each(session, 1, 2)[2]
+    with tenant(1):
+        lie = config(id=foreign, tenant_id=1)
+        make_transient_to_detached(lie)
+        session.add(lie)
+        session.expire(lie)
+        with pytest.raises(ObjectDeletedError):
+            _ = lie.name
+
+
+def test_an_object_at_hand_can_be_read_on_outside_its_tenant(session: Session) -> None:
+    one_in_each(session, 1)
+    with tenant(1):
+        row = session.scalars(select(S)).one()
+    session.expire(row)
+    assert row.name == "of 1"
+    assert row.password is None
 
 
 def test_objects_at_hand_follow_an_update_of_their_tenant(session: Session) -> None:
