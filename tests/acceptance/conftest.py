@@ -1,5 +1,6 @@
 """Fixtures of the acceptance tests: a system of real processes, and its logs when a test fails."""
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from messaging.embedded import Postgres, Valkey
 from tests.acceptance.system import SHOWN_LOG_CHARS, STANDING, MessagingSetup
+from tests.conftest import TEMPLATE
 from tests.far_end import packages
 
 #: Starts a system: `start(mail_workers=2, beats=2, STRANDED...="1")`.
@@ -26,8 +28,16 @@ def broker_kind(request: pytest.FixtureRequest) -> str:
 def start(
     servers_folder: Path, postgres: Postgres, database_url: str, secrets_key: str, broker_kind: str
 ) -> Iterator[Start]:
-    """Starts the system of this test, and ends it."""
+    """Starts the system of this test, and ends it; a second one beside it has a database of its own."""
     made: list[MessagingSetup] = []
+    databases: list[str] = []
+
+    def find_database() -> str:
+        if not made:
+            return database_url
+        databases.append(f"test_{os.urandom(6).hex()}")
+        postgres.create_database(databases[-1], template=TEMPLATE)
+        return postgres.url(databases[-1])
 
     def assemble(
         *,
@@ -37,11 +47,12 @@ def start(
         beats: int = 1,
         settings: Mapping[str, str] | None = None,
         has_server: bool = True,
+        broker: str = broker_kind,
     ) -> MessagingSetup:
         folder = servers_folder / f"system-{uuid.uuid4().hex[:12]}"
         folder.mkdir()
         setup = MessagingSetup.assemble(
-            database_url, start_broker(broker_kind, folder), secrets_key, folder, settings or {}
+            find_database(), start_broker(broker, folder), secrets_key, folder, settings or {}
         )
         made.append(setup)
         if has_server:
@@ -57,6 +68,8 @@ def start(
     yield assemble
     for setup in made:
         setup.teardown()
+    for name in databases:
+        postgres.drop_database(name)
 
 
 def start_broker(kind: str, folder: Path) -> Valkey:
