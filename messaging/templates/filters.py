@@ -1,6 +1,7 @@
 """The filters and tests that templates have, and what is looked at before and after each."""
 
 from collections.abc import Callable, Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from jinja2 import pass_context
@@ -44,6 +45,8 @@ def _work(
     except Refused as exc:
         raise _within(exc, name) from None
     except (TypeError, ArithmeticError) as exc:  # Python's own words name kinds of values, never a value
+        if not takes(function, run, value, *args, **kwargs):
+            raise Refused(f"the filter {name!r} does not take these arguments", operation=name) from None
         raise Refused(f"the filter {name!r}: {exc}", operation=name) from None
     except (ValueError, LookupError, AttributeError):
         raise Refused(f"the filter {name!r} does not take this value", operation=name) from None
@@ -54,6 +57,15 @@ def _work(
     elif isinstance(result, int) and result.bit_length() > 63:
         run.number(result)
     return result
+
+
+def takes(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> bool:
+    """Whether a call has the arguments that a function needs, and no others."""
+    try:
+        signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _within(refused: Refused, name: str) -> Refused:

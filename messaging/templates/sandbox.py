@@ -21,7 +21,7 @@ from jinja2.utils import missing
 from messaging.templates.errors import Malformed
 from messaging.templates.filters import CONDITIONS, FILTERS
 from messaging.templates.objects import Box
-from messaging.templates.undefined import Missing
+from messaging.templates.undefined import COMPUTED, Missing
 from messaging.templates.values import GLOBALS, Run
 from messaging.templates.writing import MAX_BITS
 
@@ -214,6 +214,9 @@ def _path(node: nodes.Node | None) -> str | None:
             return _below(_path(node.node), node.attr)
         case nodes.Getitem(arg=nodes.Const()):
             return _below(_path(node.node), str(node.arg.value))  # type: ignore[attr-defined]
+        case nodes.Getitem():
+            base = _path(node.node)
+            return base and f"{base}[{_path(node.arg) or '...'}]"
         case nodes.Filter():
             return _path(node.node)
         case _:
@@ -332,8 +335,7 @@ class _Generator(CodeGenerator):
         self.visit(node.node, frame)
         self.write(", ")
         self.visit(node.arg, frame)
-        path = _path(node) or _below(_path(node.node), _path(node.arg) or "[]")
-        self.write(f", {path!r})")
+        self.write(f", {_path(node) or COMPUTED!r})")
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:
         """`a < b < c` looks at `b` once, and at `c` only if the first holds."""

@@ -7,6 +7,7 @@ it works: at the size of what it would make or go through, so that no single ope
 import operator
 from collections.abc import Callable, Mapping
 from sys import getsizeof
+from types import GeneratorType
 from typing import Any, Final
 
 from jinja2 import Undefined
@@ -14,7 +15,7 @@ from jinja2.runtime import Macro
 from markupsafe import Markup, escape
 
 from messaging.templates.errors import Refused
-from messaging.templates.filters import apply_filter, apply_test
+from messaging.templates.filters import apply_filter, apply_test, takes
 from messaging.templates.formatting import percent
 from messaging.templates.meter import CALL_OCTETS, MAX_ITEMS, Meter
 from messaging.templates.methods import LIST_METHODS, TEXT_METHODS
@@ -350,9 +351,9 @@ class Run:
         self.meter.charge(16 * (len(args) + 2 * len(kwargs)))
         match callee:
             case Method():
-                return callee.function(self, callee.value, *args, **kwargs)
+                return _called(callee.function, self, callee.value, *args, **kwargs)
             case Function():
-                return callee.function(self, *args, **kwargs)
+                return _called(callee.function, self, *args, **kwargs)
             case Macro() | Loop():
                 self.meter.enter()
                 try:
@@ -374,7 +375,8 @@ class Run:
     def loop(self, iterable: Any, *args: Any) -> Loop:
         """The `loop` of a `for` that uses it."""
         self.meter.charge(CALL_OCTETS)
-        return Loop(self.iterate(iterable), *args)
+        # A generator is what chooses items by the `if` of a `for`; the template itself has none.
+        return Loop(iterable if isinstance(iterable, GeneratorType) else self.iterate(iterable), *args)
 
     def filter(self, name: Any, value: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A filter whose name a filter was told."""
@@ -409,6 +411,15 @@ class Buffer(list[str]):
     def extend(self, pieces: Any) -> None:
         for piece in pieces:
             self.append(piece)
+
+
+def _called(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return function(*args, **kwargs)
+    except TypeError:
+        if not takes(function, *args, **kwargs):
+            raise Refused("what is called does not take these arguments") from None
+        raise
 
 
 def _to_blame(names: tuple[str | None, str | None], left: Any, right: Any) -> str | None:
