@@ -11,6 +11,7 @@ from rich.text import Text
 from messaging.doctor import Finding, Level
 from messaging.mail.records import Line, RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
+from messaging.mail.template_tools import TemplateLine
 from messaging.quota import MonthUsage
 
 STATUS_STYLE = {
@@ -175,6 +176,23 @@ def print_servers(lines: Sequence[ServerLine]) -> None:
             str(line.rate_limit_per_minute or ""),
         )
     console.print(shown if lines else "no servers")
+
+
+def print_templates(lines: Sequence[TemplateLine]) -> None:
+    """`messaging template list`."""
+    shown = table("id", "tenant", "code", "name", "mode", "priority", "state", "changed")
+    for line in lines:
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.code),
+            Text(line.name),
+            line.body_mode,
+            line.default_priority or "",
+            Text("") if line.active else Text("disabled", style="yellow"),
+            time_text(line.updated_at),
+        )
+    console_for_people().print(shown if lines else "no templates")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

@@ -242,8 +242,7 @@ def _folder_names(codes: Sequence[str]) -> list[str]:
 
 def _export(row: MailTemplate, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    settings = _settings(row)
-    (folder / SETTINGS_FILE).write_text(strict_yaml.dump(settings), encoding="utf-8", newline="\n")
+    (folder / SETTINGS_FILE).write_text(settings_text(row), encoding="utf-8", newline="\n")
     for column, name in BODY_FILES.items():
         source = getattr(row, column)
         if source is None:
@@ -253,9 +252,9 @@ def _export(row: MailTemplate, folder: Path) -> Path:
     return folder
 
 
-def _settings(row: MailTemplate) -> dict[str, Any]:
-    """What stands in the settings' file: what is not null, in the order of the fields."""
+def settings_text(row: MailTemplate) -> str:
+    """What stands in the settings' file: the fields that are not null, in their order."""
     values = {key: getattr(row, key) for key in _KEYS}
     if values["attachments"]:
         values["attachments"] = [{k: v for k, v in item.items() if v is not None} for item in values["attachments"]]
-    return {key: value for key, value in values.items() if value is not None and value != []}
+    return strict_yaml.dump({key: value for key, value in values.items() if value is not None and value != []})

@@ -1,0 +1,194 @@
+"""`messaging template ...` and `messaging tenant provision`: what they print, exit codes, one line for bad input."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from messaging import api, cli, tenancy
+from messaging.db import encryption
+from messaging.embedded import Valkey
+
+Answer = tuple[int, str, str]
+Run = Callable[..., Answer]
+Refused = Callable[..., str]
+
+SETTINGS = """\
+code: welcome
+name: Welcome
+subject: Welcome, {{ user.name }}!
+body_mode: HTML
+active: true
+strict: false
+inline_css: false
+"""
+HTML = "<ul>{% for item in items %}<li>{{ item }}</li>{% endfor %}</ul>\n"
+
+
+@pytest.fixture
+def run(
+    database_url: str,
+    valkey: Valkey,
+    secrets_key: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Runs one command in this process; what it configured is undone."""
+    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
+    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
+    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
+    monkeypatch.setattr(api, "_environment", None)
+    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
+    monkeypatch.setattr(encryption, "_keys", encryption._keys)
+
+    def run(*arguments: object) -> Answer:
+        code = cli.run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def refused(run: Run) -> Refused:
+    """Runs a command that is refused: exit 2, nothing on standard output; answers the one line it says."""
+
+    def refused(*arguments: object) -> str:
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith("messaging: ")
+        assert err.count("\n") == 1
+        return err
+
+    return refused
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    welcome = tmp_path / "templates" / "welcome"
+    welcome.mkdir(parents=True)
+    (welcome / "template.yaml").write_text(SETTINGS)
+    (welcome / "body.html").write_text(HTML)
+    return welcome.parent
+
+
+def test_templates_go_in_are_listed_shown_and_come_out_again(run: Run, folder: Path, tmp_path: Path) -> None:
+    assert run("template", "import", folder, "--dry-run") == (0, "created    welcome\nnothing was written\n", "")
+    assert run("template", "list") == (0, "no templates\n", "")
+    assert run("template", "import", folder) == (0, "created    welcome\n", "")
+    assert json.loads(run("template", "import", folder, "--json")[1]) == [
+        {"code": "welcome", "action": "unchanged", "fields": []}
+    ]
+    (folder / "welcome" / "template.yaml").write_text(SETTINGS.replace("active: true", "active: false"))
+    assert run("template", "import", folder) == (0, "updated    welcome (active)\n", "")
+    assert run("template", "list")[1] == "no templates\n"
+    assert "disabled" in run("template", "list", "--all")[1]
+    (line,) = json.loads(run("template", "list", "--all", "--json")[1])
+    assert (line["code"], line["active"], line["body_mode"]) == ("welcome", False, "HTML")
+    shown = SETTINGS.replace("active: true", "active: false") + "--- body.html\n" + HTML
+    assert run("template", "show", "welcome") == (0, shown, "")
+    assert run("template", "show", "--id", line["id"])[1] == shown
+    assert json.loads(run("template", "show", "welcome", "--json")[1])["body_html"] == HTML
+    out = tmp_path / "out"
+    assert run("template", "export", out, "--code", "welcome") == (0, f"{out / 'welcome'}\n", "")
+    assert (out / "welcome" / "body.html").read_text() == HTML
+    assert run("template", "export", out)[1] == f"{out / 'welcome'}\n"
+
+
+def test_a_template_is_previewed_and_tells_its_variables(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("template", "import", folder)
+    variables = tmp_path / "variables.json"
+    variables.write_text('{"items": [1, 2], "user": {"mail": "x"}}')
+    code, out, err = run("template", "preview", "welcome", "--variables", variables, "--var", "user.name=Kim & Co")
+    assert (code, err) == (0, "")
+    assert out == "--- subject\nWelcome, Kim & Co!\n--- html\n<ul><li>1</li><li>2</li></ul>\n"
+    code, out, err = run("template", "preview", "welcome")
+    assert (code, err) == (0, "missing: user.name, items\n")
+    assert json.loads(run("template", "preview", "welcome", "--json")[1])["rendered_body_text"] is None
+    assert run("template", "variables", "welcome")[1] == "VARIABLE    user.name\nCOLLECTION  items\n"
+    assert json.loads(run("template", "variables", "welcome", "--json")[1])[1] == {
+        "name": "items",
+        "kind": "COLLECTION",
+    }
+
+
+def test_bad_input_is_one_line(run: Run, refused: Refused, folder: Path, tmp_path: Path) -> None:
+    run("template", "import", folder)
+    assert "code is missing, and so is id" in refused("template", "preview")
+    assert "no mail template 'nosuch'" in refused("template", "show", "nosuch")
+    assert "no mail template 99" in refused("template", "variables", "--id", 99)
+    assert "--id" in refused("template", "preview", "--id", 0)
+    assert "--variables is 'nosuch.json'" in refused("template", "preview", "welcome", "--variables", "nosuch.json")
+    (tmp_path / "list.json").write_text("[]")
+    assert "no JSON object" in refused("template", "preview", "welcome", "--variables", tmp_path / "list.json")
+    assert "--var is 'name'" in refused("template", "preview", "welcome", "--var", "name")
+    assert "--var is 'a.b=1'" in refused("template", "preview", "welcome", "--var", "a=1", "--var", "a.b=1")
+    assert "is not a folder" in refused("template", "import", tmp_path / "nosuch")
+    assert "there is no mail template 'nosuch'" in refused("template", "export", tmp_path / "out", "--code", "nosuch")
+    (folder / "welcome" / "body.html").write_text("{% if %}")
+    assert "welcome/body.html (welcome): body_html, line 1: " in refused("template", "import", folder)
+
+
+def test_a_failing_template_is_told_with_its_line(run: Run, refused: Refused, folder: Path) -> None:
+    (folder / "welcome" / "body.html").write_text("\n{{ 1 / n }}")
+    run("template", "import", folder)
+    assert "body_html, line 2: " in refused("template", "preview", "welcome", "--var", "n=x")
+
+
+@pytest.fixture
+def seeds(tmp_path: Path) -> Path:
+    folder = tmp_path / "seeds"
+    folder.mkdir()
+    (folder / "welcome.yaml").write_text("model: mail_template\nkey: welcome\ncode: welcome\nname: Welcome\n")
+    (folder / "main.yaml").write_text(
+        "model: mail_send_server_config\nkey: main\nname: main\nhost: mail.example.com\nport: 25\n"
+        "username: shop@example.com\npassword: {env: SHOP_PASSWORD}\n"
+    )
+    (folder / "quota.yaml").write_text("model: tenant_message_quota\nkey: start\nmail_monthly_limit: 9\n")
+    return folder
+
+
+def test_a_tenant_is_provisioned_once(
+    run: Run, refused: Refused, seeds: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MESSAGING_MULTI_TENANCY", "true")
+    assert "'SHOP_PASSWORD' is not set" in refused("tenant", "provision", 7, "--seeds", seeds)
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    code, out, err = run("tenant", "provision", 7, "--seeds", seeds)
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["created", "main"],
+        ["created", "start"],
+        ["created", "welcome"],
+    ]
+    again = json.loads(run("tenant", "provision", 7, "--seeds", seeds, "--json")[1])
+    assert {result["outcome"] for result in again} == {"applied before"}
+    assert run("tenant", "provision", 7, "--seeds", seeds, "--rebuild")[1].count("rebuilt") == 3
+    assert run("tenant", "provision", "--platform", "--seeds", seeds)[1].count("created") == 3
+    with engine.connect() as connection:
+        owners = connection.execute(text("SELECT tenant_id FROM mail_template ORDER BY 1")).scalars().all()
+        assert owners == [-1, 7]
+        assert connection.execute(text("SELECT tenant_id FROM tenant_message_quota ORDER BY 1")).scalars().all() == [
+            -1,
+            7,
+        ]
+    assert "welcome" in run("template", "list", "--tenant", 7)[1]
+
+
+def test_a_bad_seed_and_a_wrong_tenant_are_one_line(
+    refused: Refused, seeds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_PASSWORD", "secret")
+    assert "multi-tenancy is off" in refused("tenant", "provision", 7, "--seeds", seeds)
+    monkeypatch.setenv("MESSAGING_MULTI_TENANCY", "true")
+    assert "0 is no tenant" in refused("tenant", "provision", 0, "--seeds", seeds)
+    assert "neither is given" in refused("tenant", "provision", "--seeds", seeds)
+    assert "both are given" in refused("tenant", "provision", 7, "--platform", "--seeds", seeds)
+    assert "--seeds" in refused("tenant", "provision", 7)
+    assert "is not a folder" in refused("tenant", "provision", 7, "--seeds", seeds / "nosuch")
+    (seeds / "main.yaml").write_text("model: mail_send_server_config\nkey: main\npassword: hunter2\n")
+    said = refused("tenant", "provision", 7, "--seeds", seeds)
+    assert "main.yaml (main): password is a secret and stands in no file" in said
+    assert "hunter2" not in said
