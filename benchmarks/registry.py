@@ -2,17 +2,32 @@
 
 from collections.abc import Callable, Iterator
 
-from benchmarks import acceptance, breakdown, drain, fair_claim, first_byte, memory, slow_server, tick
+from benchmarks import (
+    acceptance,
+    breakdown,
+    drain,
+    fair_claim,
+    first_byte,
+    hot_tenant,
+    memory,
+    render,
+    slow_server,
+    small_window,
+    tick,
+)
 from benchmarks.harness.figure import Figure
 from benchmarks.harness.stand import Stand
 
 BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "drain": drain.run,
     "slow_server": slow_server.run,
+    "hot_tenant": hot_tenant.run,
+    "small_window": small_window.run,
     "acceptance": acceptance.run,
     "tick": tick.run,
     "fair_claim": fair_claim.run,
     "first_byte": first_byte.run,
+    "render": render.run,
     "memory": memory.run,
     "breakdown": breakdown.run,
 }

@@ -43,14 +43,11 @@ class Database:
         """Let this process's `messaging.api` work here."""
         api.configure(settings=self.settings, engine=self.engine)
 
-    def add_server(self, port: int) -> None:
+    def add_server(self, port: int, **columns: object) -> None:
         """The server all mail goes out by."""
+        given = {"name": "sink", "host": "127.0.0.1", "port": port, "from_address": SENDER, "is_default": True}
         with self.engine.begin() as connection:
-            connection.execute(
-                sa.insert(MAIL_SEND_SERVER_CONFIG).values(
-                    name="sink", host="127.0.0.1", port=port, from_address=SENDER, is_default=True
-                )
-            )
+            connection.execute(sa.insert(MAIL_SEND_SERVER_CONFIG).values(**given | columns))
 
     def accept(self, count: int) -> Session:
         """Accept so many mails in one transaction that is still open: they become due when it is committed."""
@@ -73,6 +70,15 @@ class Database:
 
     def insert(self, count: int, values: Mapping[str, str]) -> None:
         """`count` rows in one statement; `values` are SQL expressions by column, in which `n` counts from 1."""
+        self.run(self._insertion(count, values))
+
+    def pending(self, count: int, values: Mapping[str, str]) -> Session:
+        """As `insert`, in a transaction that is still open: the rows become due when it is committed."""
+        session = Session(self.loader.execution_options(isolation_level="READ COMMITTED"))
+        session.connection().exec_driver_sql(self._insertion(count, values).replace("%", "%%"))
+        return session
+
+    def _insertion(self, count: int, values: Mapping[str, str]) -> str:
         row = {
             "scope": "'TENANT'",
             "to_addresses": "jsonb_build_array('customer' || n || '@customers.example')",
@@ -82,7 +88,7 @@ class Database:
             "body_text": f"'{TEXT}'",
             **values,
         }
-        self.run(
+        return (
             f"INSERT INTO mail_send_record ({', '.join(row)}) SELECT {', '.join(row.values())}"
             f" FROM generate_series(1, {count}) n"
         )

@@ -7,7 +7,7 @@ here is migrated and knows one mail server.
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -108,9 +108,14 @@ class Stand:
         }
 
     @contextmanager
-    def system(self, database: str, *, threads: int = THREADS) -> Iterator["System"]:
-        """Our own processes at work on a database: mail workers, a control worker and beat."""
-        system = System(self, database, threads)
+    def system(
+        self, database: str, *, threads: int = THREADS, variables: Mapping[str, str] | None = None
+    ) -> Iterator["System"]:
+        """Our own processes at work on a database: mail workers, a control worker and beat.
+
+        `variables`: settings other than the defaults, as environment variables.
+        """
+        system = System(self, database, threads, variables or {})
         self._started.append(system)
         try:
             yield system
@@ -133,8 +138,8 @@ class Stand:
 class System(Group):
     """Two mail workers, a control worker and beat, as an operator starts them; `celeryconfig` has task events on."""
 
-    def __init__(self, stand: Stand, database: str, threads: int) -> None:
-        environment = stand.environment(database)
+    def __init__(self, stand: Stand, database: str, threads: int, variables: Mapping[str, str]) -> None:
+        environment = stand.environment(database) | dict(variables)
 
         def start(name: str, *arguments: str) -> Child:
             return Child(name, [*celery("tasks"), *arguments], stand.root / f"{name}.log", environment)
