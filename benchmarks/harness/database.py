@@ -43,11 +43,14 @@ class Database:
         """Let this process's `messaging.api` work here."""
         api.configure(settings=self.settings, engine=self.engine)
 
-    def add_server(self, port: int, **columns: object) -> None:
+    def add_server(self, port: int) -> None:
         """The server all mail goes out by."""
-        given = {"name": "sink", "host": "127.0.0.1", "port": port, "from_address": SENDER, "is_default": True}
         with self.engine.begin() as connection:
-            connection.execute(sa.insert(MAIL_SEND_SERVER_CONFIG).values(**given | columns))
+            connection.execute(
+                sa.insert(MAIL_SEND_SERVER_CONFIG).values(
+                    name="sink", host="127.0.0.1", port=port, from_address=SENDER, is_default=True
+                )
+            )
 
     def accept(self, count: int) -> Session:
         """Accept so many mails in one transaction that is still open: they become due when it is committed."""
