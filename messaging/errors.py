@@ -8,6 +8,7 @@ MessagingError
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
+  ReceiptUnreadable(ValueError) a provider's receipt or inbound message cannot be read
   StateError                    a requeue of a Sent, Sending or cancelled record
   RecordNotFound(LookupError)   no record or configuration with this id in the tenant
   TenantContextMissing          a read or write of tenant rows with no tenant set
@@ -138,6 +139,13 @@ class DeliveryError(MessagingError):
         #: Whether the message may have been delivered although no reply said so.
         self.is_uncertain = is_uncertain
         super().__init__(f"{code}: {text}")
+
+
+class ReceiptUnreadable(MessagingError, ValueError):
+    """What a provider (or somebody else) sent to a receipt or inbound address has not the provider's shape."""
+
+    def __init__(self, provider: str, reason: str) -> None:
+        super().__init__(f"{provider}: {reason}")
 
 
 class StateError(MessagingError):

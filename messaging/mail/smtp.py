@@ -36,7 +36,7 @@ from messaging.mail.smtp_results import (
     words_of_error,
 )
 from messaging.mail.smtp_wire import ConnectionEnded, NotCrlf, Outgoing, OutOfStep, RawReply, SmtpWire
-from messaging.mail.tcp import Connector
+from messaging.tcp import Connector
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from messaging.category import ErrorCategory
+from messaging.delivery.error_words import classify_words
 
 
 class Stage(StrEnum):
@@ -254,31 +255,6 @@ TOO_MANY_RECIPIENTS = frozenset({"4.5.3", "5.5.3"})
 #: The same from a server without statuses, whatever its code: 552 is what RFC 821 had for it (RFC 5321, 4.5.3.1.10).
 TOO_MANY_RECIPIENTS_WORDS = "too many recipients"  # Exim: "552 too many recipients"
 
-#: Last resort: what the lower-cased text contains, first row first, with an example reply.
-MESSAGE_WORDS: tuple[tuple[str, ErrorCategory], ...] = (
-    ("rate limit", ErrorCategory.QUOTA),  # "Rate limit exceeded for sender"
-    ("too many requests", ErrorCategory.QUOTA),  # "Too many requests, slow down"
-    ("quota", ErrorCategory.QUOTA),  # "Daily quota reached"
-    ("throttl", ErrorCategory.QUOTA),  # "Throttling failure: maximum sending rate exceeded"
-    ("too many messages", ErrorCategory.QUOTA),  # "Too many messages from this host"
-    ("unauthorized", ErrorCategory.AUTH),  # "Unauthorized sender"
-    ("forbidden", ErrorCategory.AUTH),  # "Forbidden"
-    ("invalid credentials", ErrorCategory.AUTH),  # "Invalid credentials given"
-    ("authentication failed", ErrorCategory.AUTH),  # "Authentication failed: bad password"
-    ("no such user", ErrorCategory.PERMANENT),  # "No such user here"
-    ("user unknown", ErrorCategory.PERMANENT),  # "User unknown in virtual mailbox table"
-    ("does not exist", ErrorCategory.PERMANENT),  # "The account that you tried to reach does not exist"
-    ("invalid address", ErrorCategory.INVALID_INPUT),  # "Invalid address"
-    ("malformed", ErrorCategory.INVALID_INPUT),  # "Malformed message"
-    ("bad recipient", ErrorCategory.INVALID_INPUT),  # "Bad recipient address syntax"
-    ("no recipient", ErrorCategory.INVALID_INPUT),  # "No recipients specified"
-    ("timeout", ErrorCategory.TRANSIENT),  # "Timeout waiting for data"
-    ("timed out", ErrorCategory.TRANSIENT),  # "Operation timed out"
-    ("connection reset", ErrorCategory.TRANSIENT),  # "Connection reset by peer"
-    ("unavailable", ErrorCategory.TRANSIENT),  # "Service unavailable"
-    ("try again", ErrorCategory.TRANSIENT),  # "Please try again later"
-)
-
 # The neighbours keep out what looks like a status inside an IPv4 address: "192.0.2.4 is listed", "5.6.7.8 is listed".
 _ENHANCED = re.compile(r"(?<![0-9.])([245])\.([0-9]{1,3})\.([0-9]{1,3})(?![0-9]|\.[0-9])")
 
@@ -323,15 +299,6 @@ def classify(reply: Reply, stage: Stage | None, *, others_taken: bool = False) -
         return REPLY_CODE_AT_STAGE[reply.code, stage]
     by_code = REPLY_CODE.get(reply.code) or CLASS_DEFAULT.get(reply.code // 100)
     return by_code or classify_words(reply.text)
-
-
-def classify_words(text: str | None) -> ErrorCategory:
-    """What prose alone says: the last resort, UNKNOWN where no row of the table fits."""
-    lowered = (text or "").lower()
-    for words, category in MESSAGE_WORDS:
-        if words in lowered:
-            return category
-    return ErrorCategory.UNKNOWN
 
 
 def _by_stage(code: int, stage: Stage | None) -> ErrorCategory | None:

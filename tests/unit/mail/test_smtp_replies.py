@@ -3,12 +3,12 @@
 import pytest
 
 from messaging.category import ErrorCategory
+from messaging.delivery.error_words import classify_words
 from messaging.mail.smtp_replies import (
     FaultCode,
     Reply,
     Stage,
     classify,
-    classify_words,
     enhanced_status,
     error_code,
 )

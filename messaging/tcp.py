@@ -1,4 +1,4 @@
-"""TCP connections within a time, the look-up of the name included; not which server a mail uses.
+"""TCP connections within a time, the look-up of the name included; not which server a message uses.
 
 `getaddrinfo` knows no time-out, so each look-up runs in a thread of its own and only the waiting is bounded. Senders
 that ask for the same name share one look-up, so a dead resolver costs one thread per name and not one per send.

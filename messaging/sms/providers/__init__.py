@@ -1,0 +1,1 @@
+"""Providers of text messages: one protocol, one file for each of them, a registry."""

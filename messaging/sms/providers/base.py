@@ -1,0 +1,431 @@
+"""What a provider of text messages is, and what all of them share: configuration, refusals, classification.
+
+A provider is one file: its error table, its request, its reply, its receipts. `Provider` holds what most have in
+common, so that one of an application's own is a type, a label, a `send` and a table. Source: `sms.md` section 6.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Protocol
+from urllib.parse import urlsplit
+
+from messaging.category import ErrorCategory, MarkerCode
+from messaging.delivery.error_words import classify_words
+from messaging.errors import DeliveryError, PreparationError
+from messaging.sms.models import DeliveryStatus
+from messaging.sms.providers.http import HttpClient, HttpReply
+
+logger = logging.getLogger(__name__)
+
+#: `error_code` of a reply that says the message was taken and cannot be read.
+BAD_RESPONSE = "BAD_RESPONSE"
+#: Longest code and longest text kept of a refusal, in characters: the columns `error_code` and `error_message`.
+MAX_CODE_CHARS = 100
+MAX_TEXT_CHARS = 1000
+
+#: What an HTTP status says when the provider's own code says nothing.
+HTTP_STATUS: dict[int, ErrorCategory] = {
+    400: ErrorCategory.INVALID_INPUT,  # bad request
+    401: ErrorCategory.AUTH,  # credentials
+    402: ErrorCategory.AUTH,  # payment required
+    403: ErrorCategory.AUTH,  # forbidden
+    404: ErrorCategory.AUTH,  # wrong account or endpoint
+    405: ErrorCategory.INVALID_INPUT,  # method not allowed
+    406: ErrorCategory.INVALID_INPUT,  # not acceptable
+    408: ErrorCategory.TRANSIENT,  # request time-out
+    409: ErrorCategory.TRANSIENT,  # conflict
+    413: ErrorCategory.INVALID_INPUT,  # content too large
+    415: ErrorCategory.INVALID_INPUT,  # media type
+    422: ErrorCategory.INVALID_INPUT,  # unprocessable
+    425: ErrorCategory.TRANSIENT,  # too early
+    429: ErrorCategory.QUOTA,  # too many requests
+}
+
+#: The same by class: a redirect is a wrong endpoint.
+HTTP_CLASS: dict[int, ErrorCategory] = {3: ErrorCategory.AUTH, 5: ErrorCategory.TRANSIENT}
+
+#: Words in a code that no table knows, upper-cased and without separators, first row first. LIMIT stands behind LENGTH
+#: and BLACK: `PARAM_LENGTH_LIMIT` and `BLACK_KEY_CONTROL_LIMIT` are no rates.
+CODE_WORDS: tuple[tuple[str, ErrorCategory], ...] = (
+    (r"SIGNATURE.*DOESNOTMATCH", ErrorCategory.AUTH),
+    (r"AUTH|FORBIDDEN|PERMISSION|SECRET|BALANCE|ARREARS", ErrorCategory.AUTH),
+    (r"BLACK|BLOCK|OPTOUT", ErrorCategory.PERMANENT),
+    (r"INVALID|ILLEGAL|MALFORM|MISSING|PARAM|LENGTH", ErrorCategory.INVALID_INPUT),
+    (r"THROTTL|RATELIMIT|LIMIT|QUOTA|FREQUENCY", ErrorCategory.QUOTA),
+    (r"TIMEOUT|UNAVAILABLE|INTERNAL|SYSTEMERROR", ErrorCategory.TRANSIENT),
+)
+_CODE_WORDS = tuple((re.compile(pattern), category) for pattern, category in CODE_WORDS)
+_SEPARATORS = re.compile(r"[^A-Z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderConfig:
+    """An account at a provider, secrets decrypted: for the process that sends, never logged."""
+
+    id: int
+    tenant_id: int
+    #: A name of the registry, e.g. `TWILIO`.
+    provider_type: str
+    api_key: str | None = field(default=None, repr=False)
+    api_secret: str | None = field(default=None, repr=False)
+    #: None or blank: the provider's own.
+    api_endpoint: str | None = None
+    account_id: str | None = None
+    #: What only this provider knows: an object, or whatever else a JSON column holds. Read it by `ext`.
+    ext_config: Any = field(default=None, repr=False)
+    sender_number: str | None = None
+    sender_id: str | None = None
+
+    @property
+    def sender(self) -> str | None:
+        """Who the message is from: the number if there is one, else the name; None without either."""
+        return (self.sender_number or "").strip() or (self.sender_id or "").strip() or None
+
+    def ext(self, key: str) -> str | None:
+        """A text (or number, as text) of `ext_config`; None where it is missing, blank or of another type."""
+        if self.ext_config is None:
+            return None
+        if not isinstance(self.ext_config, Mapping):
+            logger.warning("ext_config is no object", extra={"provider_config_id": self.id, "key": key})
+            return None
+        value = self.ext_config.get(key)
+        if value is None or isinstance(value, bool) or not isinstance(value, str | int):
+            return None
+        return str(value).strip() or None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingSms:
+    """One prepared message, the same at every attempt."""
+
+    record_id: int
+    #: E.164 with the plus.
+    phone_number: str
+    content: str = field(repr=False)
+    #: ISO 3166-1 alpha-2, `001`, or None where it was not needed.
+    region_code: str | None = None
+    sign_name: str | None = None
+    external_template_id: str | None = None
+    #: Values by position.
+    template_params: Sequence[str] = field(default=(), repr=False)
+    #: Values by name, in the caller's order.
+    template_variables: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def reference(self) -> str:
+        """What a provider that echoes a client's reference is given: the record id."""
+        return str(self.record_id)
+
+    @property
+    def digits(self) -> str:
+        """The number without its plus."""
+        return self.phone_number.removeprefix("+")
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The provider took the message."""
+
+    #: What its receipts will name; None from a provider that names nothing.
+    provider_message_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The provider refused the message."""
+
+    #: The provider's own code, else `HTTP_<status>`.
+    code: str
+    #: The provider's words.
+    text: str
+    #: None: `SmsProvider.classify` of the code and the words.
+    category: ErrorCategory | None = None
+    #: A wait the provider asked for; None when it asked for none.
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a provider says became of one message."""
+
+    provider_message_id: str
+    status: DeliveryStatus
+    #: When it happened, timezone-aware; None where the provider does not say.
+    at: datetime | None
+    #: The provider's own word.
+    raw_status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """A message somebody sent to one of our numbers."""
+
+    #: E.164 with the plus.
+    from_number: str
+    #: The number, short code or name it was sent to, as the provider writes it.
+    to: str
+    text: str = field(repr=False)
+    #: When it was sent or received, timezone-aware; None where the provider does not say.
+    at: datetime | None
+
+
+class SmsProvider(Protocol):
+    """One provider. Holds no state of a message: one object serves all threads."""
+
+    @property
+    def type(self) -> str:
+        """The registry's name, e.g. `TWILIO`."""
+
+    @property
+    def label(self) -> str:
+        """The label in metrics, logs and addresses of receipts, e.g. `twilio`."""
+
+    @property
+    def can_find_sent(self) -> bool:
+        """Whether `find_sent` can answer."""
+
+    def check_config(self, config: ProviderConfig) -> None:
+        """What can be said of a configuration without calling anybody.
+
+        Raises: PreparationError, SENDER_REQUIRED or PROVIDER_CONFIG_INVALID.
+        """
+
+    def check(self, config: ProviderConfig, message: OutgoingSms) -> None:
+        """What can be said of this message at this account without calling anybody; `check_config` is part of it.
+
+        Raises: PreparationError, as `check_config` or EXTERNAL_TEMPLATE_REQUIRED.
+        """
+
+    def send(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
+    ) -> Accepted | Rejected:
+        """One call, no repetition. `before_body` is called right before the body is written; what it raises passes.
+
+        Raises:
+            DeliveryError: nothing or nothing readable came back (`sms.md` section 6.2).
+            PreparationError: as `check`.
+        """
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Accepted | None:
+        """Whether the provider took this very message at or after `since` (timezone-aware). Only if `can_find_sent`.
+
+        Raises: DeliveryError, when it could not be asked.
+        """
+
+    def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
+        """What a refusal says about trying again."""
+
+    def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
+        """The receipts of one request to the receipt address; pure.
+
+        Raises: ReceiptUnreadable.
+        """
+
+    def check_receipt(
+        self, config: ProviderConfig, url: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]
+    ) -> bool | None:
+        """Whether the provider signed this request; None where it signs nothing or no key is configured.
+
+        `url` is the full public address the provider called, query included.
+        """
+
+    def receipt_reply(self) -> tuple[int, str, bytes]:
+        """Status, media type and body of the answer that the provider takes as received."""
+
+    def parse_inbound(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Inbound]:
+        """The messages of one request to the inbound address; pure.
+
+        Raises: ReceiptUnreadable.
+        """
+
+
+class Provider:
+    """What most providers have in common; each fills in its type, its tables and `send`."""
+
+    type: ClassVar[str]
+    label: ClassVar[str]
+    #: Codes and what they say about trying again.
+    codes: ClassVar[Mapping[str, ErrorCategory]] = {}
+    #: Beginnings of codes, first row first; looked at after `codes`.
+    prefixes: ClassVar[Sequence[tuple[str, ErrorCategory]]] = ()
+    #: Fields of the configuration it cannot work without.
+    required: ClassVar[Sequence[str]] = ("api_key",)
+    needs_sender: ClassVar[bool] = False
+    can_find_sent: ClassVar[bool] = False
+
+    def check_config(self, config: ProviderConfig) -> None:
+        for name in self.required:
+            if not (getattr(config, name) or "").strip():
+                raise PreparationError(MarkerCode.PROVIDER_CONFIG_INVALID, f"{self.label}: {name} is missing")
+        base_url(config, self.label)
+        if self.needs_sender and config.sender is None:
+            raise PreparationError(
+                MarkerCode.SENDER_REQUIRED, f"{self.label}: neither sender_number nor sender_id is set"
+            )
+
+    def check(self, config: ProviderConfig, message: OutgoingSms) -> None:
+        self.check_config(config)
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Accepted | None:
+        return None
+
+    def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
+        return classify(code, http_status, text, self.codes, self.prefixes)
+
+    def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
+        return []
+
+    def check_receipt(
+        self, config: ProviderConfig, url: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]
+    ) -> bool | None:
+        return None
+
+    def receipt_reply(self) -> tuple[int, str, bytes]:
+        return 200, "text/plain", b""
+
+    def parse_inbound(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Inbound]:
+        return []
+
+    def reject(
+        self,
+        config: ProviderConfig,
+        message: OutgoingSms,
+        reply: HttpReply,
+        code: object = None,
+        text: object = None,
+        category: ErrorCategory | None = None,
+    ) -> Rejected:
+        """The refusal a reply states; `code` and `text` as found in it, of whatever type, None where it has none."""
+        shown = str(code).strip() if isinstance(code, str | int) and not isinstance(code, bool) else ""
+        words = text if isinstance(text, str) and text.strip() else f"HTTP status {reply.status}"
+        shown = shown or f"HTTP_{reply.status}"
+        if category is None:
+            category = self.classify(shown, reply.status, words)
+        logger.info(
+            "provider refused a text message",
+            extra={"provider": self.label, "http_status": reply.status, "code": shown[:MAX_CODE_CHARS]},
+        )
+        return Rejected(
+            shown[:MAX_CODE_CHARS], refusal_text(words, config, message), category, reply.retry_after_seconds
+        )
+
+    def bad_response(self, reply: HttpReply) -> DeliveryError:
+        """The error of a reply that does not say whether the message was taken."""
+        return DeliveryError(
+            ErrorCategory.UNKNOWN,
+            BAD_RESPONSE,
+            f"{self.label}: HTTP status {reply.status} with a body that cannot be read",
+            is_uncertain=True,
+        )
+
+
+def classify(
+    code: str,
+    http_status: int | None,
+    text: str,
+    codes: Mapping[str, ErrorCategory],
+    prefixes: Sequence[tuple[str, ErrorCategory]] = (),
+) -> ErrorCategory:
+    """The provider's table (exact, then prefix), the HTTP status, words in the code, words in the text, UNKNOWN."""
+    if code in codes:
+        return codes[code]
+    for prefix, category in prefixes:
+        if code.startswith(prefix):
+            return category
+    if http_status is not None:
+        by_status = HTTP_STATUS.get(http_status) or HTTP_CLASS.get(http_status // 100)
+        if by_status is not None:
+            return by_status
+    squeezed = _SEPARATORS.sub("", code.upper())
+    for pattern, category in _CODE_WORDS:
+        if pattern.search(squeezed):
+            return category
+    return classify_words(text)
+
+
+def refusal(provider: SmsProvider, rejected: Rejected) -> DeliveryError:
+    """A refusal as delivery records it."""
+    category = rejected.category
+    if category is None:
+        category = provider.classify(rejected.code, None, rejected.text)
+    return DeliveryError(category, rejected.code, rejected.text, retry_after_seconds=rejected.retry_after_seconds)
+
+
+def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms) -> str:
+    """A provider's words on one line, without what they may repeat of ours: secrets, number and text."""
+    for secret in (config.api_secret, config.api_key):
+        if secret:
+            words = words.replace(secret, "***")
+    for own, shown in ((message.content.strip(), "(text)"), (message.digits, "(number)")):
+        # A text of a few letters is found in any prose.
+        if len(own) >= 7:
+            words = words.replace(own, shown)
+    return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:MAX_TEXT_CHARS]
+
+
+def base_url(config: ProviderConfig, label: str, default: str = "") -> str:
+    """`api_endpoint` if it is not blank, else the default; without a slash at its end.
+
+    Raises: PreparationError, PROVIDER_CONFIG_INVALID, when it is no HTTP address.
+    """
+    endpoint = (config.api_endpoint or "").strip().rstrip("/")
+    if not endpoint:
+        return default
+    try:
+        parts = urlsplit(endpoint)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_usable = False
+    else:
+        is_usable = is_usable and not (parts.query or parts.fragment or "@" in parts.netloc) and endpoint.isascii()
+    if not is_usable or not endpoint.isprintable() or " " in endpoint:
+        raise PreparationError(
+            MarkerCode.PROVIDER_CONFIG_INVALID, f"{label}: api_endpoint is no http:// or https:// address"
+        )
+    return endpoint
+
+
+def header_of(headers: Mapping[str, str], name: str) -> str | None:
+    """A header whatever the case of its name."""
+    found = headers.get(name.lower())
+    if found is None:
+        wanted = name.lower()
+        found = next((value for key, value in headers.items() if key.lower() == wanted), None)
+    return found
+
+
+def json_of(body: bytes) -> Any:
+    """What a body says as JSON; None where it is none, or nested too deeply."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def entry(value: Any, *path: str | int) -> Any:
+    """What stands at a path within JSON; None where a step leads nowhere."""
+    for step in path:
+        if isinstance(step, int):
+            value = value[step] if isinstance(value, list) and -len(value) <= step < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def time_of(value: object) -> datetime | None:
+    """An ISO 8601 time, in UTC; without a zone it is taken as UTC. None where it is none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        at = datetime.fromisoformat(value.strip())
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
