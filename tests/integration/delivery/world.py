@@ -73,7 +73,7 @@ class World:
 
     def __init__(self, records: Records) -> None:
         records.retry = RETRY
-        records.run(text("TRUNCATE mail_send_record, send_attempt, dead_letter_message"))
+        records.run(text("TRUNCATE mail_send_record, send_attempt, dead_letter_message, tenant_message_usage"))
         self.records = records
         self.now = 0
         self.messages: list[list[tuple[int, int]]] = []
@@ -95,6 +95,8 @@ class World:
         self.lost_claims: set[int] = set()
         #: Records that were swept and have no recorded attempt result since (C4).
         self.marked: set[int] = set()
+        #: Records that were prepared, and charged, before this world began.
+        self.charged_before: set[int] = set()
         #: Records that may leave a final state, or go back, in this step.
         self.excepted: set[int] = set()
         self.last: dict[int, SimpleNamespace] = {}
@@ -139,7 +141,10 @@ class World:
     def accept(self, recipients: Sequence[str], *, is_prepared: bool) -> int:
         """A record; prepared as if an attempt had been made and given back."""
         prepared = {"prepared_at": text("now()"), "from_address": "shop@example.org"} if is_prepared else {}
-        return self.records.one(to=recipients, **prepared)
+        record_id = self.records.one(to=recipients, **prepared)
+        if is_prepared:
+            self.charged_before.add(record_id)
+        return record_id
 
     def promote(self) -> None:
         self.records.promote()
@@ -304,6 +309,9 @@ class World:
     def _rewind(self, row: SimpleNamespace) -> None:
         """A failover: the row as a replica had it at this same moment."""
         values = {c.name: getattr(row, c.name) for c in T.columns if c.name not in ("id", "ready")}
+        if row.prepared_at is None and self.records.row(row.id).prepared_at is not None:
+            # The charge was one with the preparation, and goes with it.
+            self.records.run(text("UPDATE tenant_message_usage SET mail_used = mail_used - 1"))
         with self.records.engine.connect() as connection:
             connection.execute(update(T).where(T.c.id == row.id).values(values))
         self.excepted.add(row.id)
@@ -398,6 +406,10 @@ class World:
             old = self.last.get(record_id)
             if old is not None:
                 self._check_change(old, row)
+        prepared = {i for i, row in rows.items() if row.prepared_at is not None} - self.charged_before
+        [usage] = self.records.run(text("SELECT coalesce(sum(mail_used), 0) AS used FROM tenant_message_usage"))
+        if usage.used != len(prepared):
+            raise self._violated(f"e: {len(prepared)} records are prepared and {usage.used} were charged")
         self.last = rows
         self.excepted.clear()
 
