@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from messaging.delivery.status import FINAL_STATUSES, SendStatus
+from messaging.delivery.status import SendStatus
 from messaging.demo.evidence import Ending, Row
 from messaging.demo.shop import Accepted, Fate
 from messaging.terminal import STATUS_STYLE, console_for_people, status_text, table
@@ -69,7 +69,7 @@ class Display:
     def update(self, accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> None:
         """Show where the records stand now."""
         self._note_changes(accepted, rows)
-        ended = sum(row.status in FINAL_STATUSES for row in rows.values())
+        ended = sum(row.has_ended for row in rows.values())
         if self._live is not None:
             bar = Table.grid(padding=(0, 1))
             bar.add_row(
@@ -100,7 +100,7 @@ class Display:
 
     def conclude(self, endings: Sequence[Ending]) -> None:
         """The closing table."""
-        shown = table("order", "mail", "to", "became", "attempts", "copies", "why")
+        shown = table("order", "mail", "shop", "to", "became", "attempts", "copies", "why")
         for ending in endings:
             shown.add_row(*_ending(ending))
         self.console.print(shown)
@@ -128,6 +128,7 @@ def _ending(ending: Ending) -> tuple[str | Text, ...]:
     return (
         str(order.number),
         str(ending.accepted.mail_id),
+        order.seller.name,
         order.address,
         Text("no record", style="dim") if story is None else status_text(story.status),
         "" if story is None else str(len(story.attempts)),

@@ -47,6 +47,7 @@ def demo_settings(*, database_url: str, redis_url: str, secrets_key: str, folder
         "SECRETS_KEYS": secrets_key,
         "METRICS__DIRECTORY": folder / "metrics",
         "MAIL__EHLO_NAME": "demo.example.net",
+        "MULTI_TENANCY": "true",
         **_TIMES,
     }
     return {f"MESSAGING_{name}": str(value) for name, value in settings.items()}

@@ -9,13 +9,15 @@ from pathlib import Path
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from messaging.category import MarkerCode
 from messaging.delivery.record import AttemptOutcome
 from messaging.delivery.status import FINAL_STATUSES, SendStatus
 from messaging.demo.capture_server import GREYLISTED_TIMES
-from messaging.demo.shop import Accepted, Fate, has_order
+from messaging.demo.shop import QUOTA, Accepted, Fate, has_order
 from messaging.errors import RecordNotFound
 from messaging.mail.models import MailSendRecord
 from messaging.mail.records import Story, read_story
+from messaging.tenancy import all_tenants
 
 
 @dataclass(slots=True)
@@ -62,22 +64,33 @@ class Row:
 
     status: SendStatus
     retry_count: int
+    error_code: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more happens to it for now: it has ended, or waits at its place in a server's window."""
+        return self.status in FINAL_STATUSES or waits_at_its_place(self.status, self.error_code)
+
+
+def waits_at_its_place(status: SendStatus, error_code: str | None) -> bool:
+    """Whether a full window gave it a place; it goes out when that comes, long after the demo is over."""
+    return status is SendStatus.RETRY and error_code == MarkerCode.QUOTA_EXCEEDED
 
 
 def read_rows(engine: Engine, accepted: Sequence[Accepted]) -> dict[int, Row]:
     """Where the records stand, by record id; those rolled back are not there."""
     r = MailSendRecord
-    statement = select(r.id, r.status, r.retry_count).where(r.id.in_([a.mail_id for a in accepted]))
-    with Session(engine) as session:
-        return {row.id: Row(SendStatus(row.status), row.retry_count) for row in session.execute(statement)}
+    statement = select(r.id, r.status, r.retry_count, r.error_code).where(r.id.in_([a.mail_id for a in accepted]))
+    with all_tenants(), Session(engine) as session:
+        return {
+            row.id: Row(SendStatus(row.status), row.retry_count, row.error_code) for row in session.execute(statement)
+        }
 
 
 def is_final(accepted: Sequence[Accepted], rows: dict[int, Row]) -> bool:
     """Whether every record that ought to be there has ended."""
     return all(
-        a.mail_id in rows and rows[a.mail_id].status in FINAL_STATUSES
-        for a in accepted
-        if a.order.fate is not Fate.ROLLED_BACK
+        a.mail_id in rows and rows[a.mail_id].has_ended for a in accepted if a.order.fate is not Fate.ROLLED_BACK
     )
 
 
@@ -97,7 +110,7 @@ class Ending:
 def conclude(engine: Engine, accepted: Sequence[Accepted], journal: Journal) -> list[Ending]:
     """What every order's mail became."""
     endings = []
-    with Session(engine) as session:
+    with all_tenants(), Session(engine) as session:
         for each in accepted:
             try:
                 story = read_story(session, each.mail_id)
@@ -133,6 +146,10 @@ def what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
         return f"its order was rolled back, yet {copies} were sent" if copies else ""
     if story is None:
         return "its record is gone"
+    if (ending := _by_marker(fate, story)) is not None:
+        if ending:
+            return ending
+        return f"not sent, yet {copies} were taken" if copies else ""
     expected = SendStatus.FAILED if fate is Fate.REFUSED else SendStatus.SENT
     if story.status is not expected:
         return f"is {story.status}, not {expected}: {story.why}"
@@ -150,3 +167,36 @@ def what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
         case Fate.PARTLY if {r.result for r in story.recipients} != {"accepted", "refused"}:
             return "one recipient ought to be accepted and one refused"
     return "" if copies == 1 else f"{copies} were taken, not 1"
+
+
+def _by_marker(fate: Fate, story: Story) -> str | None:
+    """What is wrong with a mail that this system itself held back, empty when nothing is; None: it did not."""
+    match fate:
+        case Fate.HOSTILE:
+            if story.status is SendStatus.FAILED and story.error_code == MarkerCode.RENDER_FAILED:
+                return ""
+            return f"its template never ends, yet it is {story.status}: {story.why}"
+        case Fate.LIMITED if story.status is SendStatus.FAILED:
+            return (
+                ""
+                if story.error_code == MarkerCode.MONTHLY_QUOTA_EXCEEDED
+                else f"failed for another reason: {story.why}"
+            )
+        case Fate.WINDOWED if waits_at_its_place(story.status, story.error_code):
+            return f"its waiting was counted as {story.retry_count} retries" if story.retry_count else ""
+    return None
+
+
+def wrong_counts(endings: Sequence[Ending]) -> list[str]:
+    """What is wrong with a quota or a window as a whole: each lets exactly its number through."""
+
+    def count(fate: Fate, *, sent: bool) -> int:
+        stories = [e.story for e in endings if e.accepted.order.fate is fate and e.story is not None]
+        return sum((story.status is SendStatus.SENT) is sent for story in stories)
+
+    wrong = []
+    if count(Fate.LIMITED, sent=True) != QUOTA:
+        wrong.append(f"{count(Fate.LIMITED, sent=True)} mails were sent under a quota of {QUOTA}")
+    if not count(Fate.WINDOWED, sent=True) or not count(Fate.WINDOWED, sent=False):
+        wrong.append("of the mails behind a small window some ought to be sent and some to wait")
+    return wrong

@@ -11,10 +11,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import api
 from messaging.db import schema
 from messaging.db.trouble import is_away
+from messaging.demo.configuration import configure_shops
 from messaging.demo.display import Display
-from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers
+from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers, wrong_counts
 from messaging.demo.parts import DemoFailed, Parts
-from messaging.demo.shop import Accepted, Fate, first_order, further_orders, open_shop, place
+from messaging.demo.shop import Accepted, Fate, first_order, further_orders, open_shops, place
 from messaging.demo.stop import StopRequest
 
 #: Seconds between two looks at the records.
@@ -51,7 +52,9 @@ class Scenario:
         parts.start_first(settings)
         say("the schema is there; a worker for ticks, one for mail, and beat start")
         self._engine = api.configure(settings).engine
-        open_shop(self._engine, smtp_port=parts.smtp_port())
+        open_shops(self._engine)
+        configure_shops(self._engine, smtp_port=parts.smtp_port())
+        say("two shops and the platform have servers, templates and files; one shop has a quota, one server a window")
         with self._display:
             self._place_first()
             parts.start_others(settings)
@@ -109,6 +112,7 @@ class Scenario:
 
     def _what_is_wrong(self, endings: Sequence[Ending]) -> list[str]:
         wrong = [f"mail {e.accepted.mail_id}, {e.accepted.order.fate.value}: {e.wrong}" for e in endings if e.wrong]
+        wrong += wrong_counts(endings)
         wrong += [f"the mail server took {each}, which is no record's" for each in strangers(endings, self._journal)]
         files, copies = len(list(self._parts.mail_folder.glob("*.eml"))), sum(ending.copies for ending in endings)
         if files != copies:
@@ -132,4 +136,6 @@ class Scenario:
         print_line(f"Captured mail:   {parts.mail_folder}, one file each")
         print_line(f"Flower:          {parts.flower_url}, user demo, password {parts.flower_password}")
         print_line("A mail's story, while all this is up:")
-        print_line(f"  . {shlex.quote(str(parts.environment_path))}; {command} show {self._accepted[0].mail_id}")
+        first = self._accepted[0]
+        show = f"show {first.mail_id} --tenant {first.order.seller.tenant_id}"
+        print_line(f"  . {shlex.quote(str(parts.environment_path))}; {command} {show}")

@@ -1,17 +1,22 @@
-"""A small shop that confirms its orders by mail: each order and its mail are one transaction, and some roll back."""
+"""Shops that confirm their orders by mail: each order and its mail are one transaction, and some roll back.
+
+Two shops are tenants of one installation, and the platform they rent sells plans to shops by the same means.
+"""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 
-from sqlalchemy import BigInteger, Engine, MetaData, Numeric, String, text
+from sqlalchemy import BigInteger, Engine, MetaData, Numeric, String, select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
+from messaging import tenancy
 from messaging.api import send_mail
 from messaging.db.session import transaction
 from messaging.demo.capture_server import GREYLISTED_DOMAIN, REFUSED_DOMAIN, SILENT_DOMAIN
 from messaging.mail.models import MailSendServerConfig
-from messaging.requests import Priority
+from messaging.requests import MessageScope, Priority
 
 
 class Fate(Enum):
@@ -29,6 +34,14 @@ class Fate(Enum):
     PARTLY = "one recipient refused for good"
     #: The order is rolled back after its mail was accepted.
     ROLLED_BACK = "order rolled back"
+    #: Goes out by a server that takes one mail a minute: the first at once, the others at places of their own.
+    WINDOWED = "server behind a small window"
+    #: One of more mails than the tenant's quota of the month allows.
+    LIMITED = "more mails than the quota"
+    #: Its template would never end.
+    HOSTILE = "hostile template"
+    #: Sent with the platform's template and server.
+    PLATFORM = "the platform's own"
 
 
 class ShopBase(DeclarativeBase):
@@ -65,6 +78,11 @@ class Order:
     total: float
     fate: Fate
 
+    @property
+    def seller(self) -> "Seller":
+        """Whose order it is."""
+        return _SELLERS.get(self.fate, SHOP)
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -93,8 +111,50 @@ _ITEMS = (
 )
 
 #: How many orders of each fate, in the order in which each fate first comes; the killed one comes first and alone.
-_COUNTS = {Fate.TAKEN: 24, Fate.GREYLISTED: 4, Fate.REFUSED: 4, Fate.ROLLED_BACK: 4, Fate.PARTLY: 2}
+_COUNTS = {
+    Fate.TAKEN: 16,
+    Fate.GREYLISTED: 4,
+    Fate.REFUSED: 4,
+    Fate.ROLLED_BACK: 4,
+    Fate.PARTLY: 2,
+    Fate.WINDOWED: 3,
+    Fate.LIMITED: 7,
+    Fate.HOSTILE: 1,
+    Fate.PLATFORM: 2,
+}
 _DOMAINS = {Fate.KILLED: SILENT_DOMAIN, Fate.GREYLISTED: GREYLISTED_DOMAIN, Fate.REFUSED: REFUSED_DOMAIN}
+
+#: Codes of the templates.
+CONFIRMATION, HOSTILE = "order-confirmation", "never-ends"
+#: Name of the server behind a small window.
+NARROW_SERVER = "one mail a minute"
+
+#: Mails a month of the second shop.
+QUOTA = 5
+#: Mails a minute of the first shop's second server.
+WINDOW_PER_MINUTE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Seller:
+    """A tenant, or the platform."""
+
+    tenant_id: int
+    name: str
+    address: str
+    #: Of its logo, as red, green and blue.
+    colour: tuple[int, int, int]
+
+    def acting(self) -> AbstractContextManager[object]:
+        """Code that runs in its name."""
+        return tenancy.tenant(self.tenant_id)
+
+
+SHOP = Seller(1, "The Small Shop", "orders@shop.example.com", (0xB0, 0x5A, 0x2C))
+BOOKS = Seller(2, "Corner Books", "books@corner.example.com", (0x2C, 0x5A, 0xB0))
+PLATFORM = Seller(tenancy.PLATFORM_TENANT_ID, "Market Square", "plans@market.example.com", (0x2C, 0x80, 0x50))
+SELLERS = (SHOP, BOOKS, PLATFORM)
+_SELLERS = {Fate.LIMITED: BOOKS, Fate.HOSTILE: BOOKS, Fate.PLATFORM: PLATFORM}
 
 
 def first_order() -> Order:
@@ -122,30 +182,18 @@ def _order(number: int, fate: Fate) -> Order:
     return Order(number, customer, address, f"{quantity} x {item}", round(quantity * price, 2), fate)
 
 
-def open_shop(engine: Engine, *, smtp_port: int) -> None:
-    """Make the shop's table, and configure the server its mail goes out by."""
+def open_shops(engine: Engine) -> None:
+    """Make the shops' table: it is none of the product's."""
     with engine.begin() as connection:
         connection.execute(text("CREATE SCHEMA shop"))
         ShopBase.metadata.create_all(connection)
-    with transaction(engine) as session:
-        session.add(
-            MailSendServerConfig(
-                name="captured mail",
-                host="127.0.0.1",
-                port=smtp_port,
-                from_address="orders@shop.example.com",
-                from_name="The Small Shop",
-                reply_to_address="Customer Care <care@shop.example.com>",
-                is_default=True,
-            )
-        )
 
 
 def place(engine: Engine, order: Order) -> Accepted:
     """Store an order and hand its confirmation over, in one transaction: both happen, or neither."""
     accepted: Accepted | None = None
     try:
-        with transaction(engine) as session:
+        with order.seller.acting(), transaction(engine) as session:
             accepted = Accepted(order, _confirm(session, order))
             session.add(
                 ShopOrder(
@@ -170,15 +218,21 @@ def _confirm(session: Session, order: Order) -> int:
         session=session,
         to=[f'"{order.customer}" <{order.address}>'],
         cc=[f"gift-{order.number}@{REFUSED_DOMAIN}"] if order.fate is Fate.PARTLY else (),
-        subject=f"Your order {order.number}: {order.item}",
-        html_body=(
-            f"<p>Dear {order.customer},</p><p>thank you for your order <b>{order.number}</b>.</p>"
-            f"<table><tr><td>{order.item}</td><td>{order.total:.2f} €</td></tr></table>"
-            "<p>It leaves our house tomorrow.<br>The Small Shop</p>"
-        ),
+        template_code=HOSTILE if order.fate is Fate.HOSTILE else CONFIRMATION,
+        template_variables={
+            "order": {"number": order.number, "items": [{"name": order.item, "price": order.total}]},
+            "customer": order.customer,
+            "shop": order.seller.name,
+        },
+        scope=MessageScope.PLATFORM if order.seller is PLATFORM else MessageScope.TENANT,
+        server_config_id=_narrow_server(session) if order.fate is Fate.WINDOWED else None,
         priority=Priority.HIGH if order.number % 10 == 0 else None,
         idempotency_key=f"order-{order.number}",
     )
+
+
+def _narrow_server(session: Session) -> int:
+    return session.scalars(select(MailSendServerConfig.id).where(MailSendServerConfig.name == NARROW_SERVER)).one()
 
 
 def has_order(session: Session, number: int) -> bool:

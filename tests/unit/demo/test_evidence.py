@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from messaging.delivery.status import SendStatus
-from messaging.demo.evidence import Journal, Row, is_final, what_is_wrong
-from messaging.demo.shop import Accepted, Fate, first_order, further_orders
+from messaging.demo.evidence import Ending, Journal, Row, is_final, what_is_wrong, wrong_counts
+from messaging.demo.shop import QUOTA, Accepted, Fate, first_order, further_orders
 from messaging.mail.records import AttemptStory, RecipientStory, Story
 from messaging.requests import MessageScope
 
@@ -42,6 +42,9 @@ SENT = Story(
 FAILED = replace(SENT, status=SendStatus.FAILED, error_code="SMTP_550_5.1.1", attempts=[attempt("FAILED")])
 SWEPT = replace(SENT, retry_count=1, attempts=[attempt("SWEPT"), attempt("SENT")])
 GREYLISTED = replace(SENT, retry_count=2, attempts=[attempt("RETRY"), attempt("RETRY"), attempt("SENT")])
+UNRENDERED = replace(FAILED, error_code="RENDER_FAILED")
+OVER_QUOTA = replace(FAILED, error_code="MONTHLY_QUOTA_EXCEEDED")
+WAITING = replace(SENT, status=SendStatus.RETRY, error_code="QUOTA_EXCEEDED", attempts=[])
 PARTLY = replace(SENT, recipients=[recipient("accepted"), recipient("refused")])
 
 
@@ -55,6 +58,12 @@ PARTLY = replace(SENT, recipients=[recipient("accepted"), recipient("refused")])
         (Fate.KILLED, SWEPT, 2),
         (Fate.KILLED, SWEPT, 1),
         (Fate.ROLLED_BACK, None, 0),
+        (Fate.PLATFORM, SENT, 1),
+        (Fate.HOSTILE, UNRENDERED, 0),
+        (Fate.LIMITED, SENT, 1),
+        (Fate.LIMITED, OVER_QUOTA, 0),
+        (Fate.WINDOWED, SENT, 1),
+        (Fate.WINDOWED, WAITING, 0),
     ],
 )
 def test_what_ought_to_be_is_right(fate: Fate, story: Story | None, copies: int) -> None:
@@ -80,6 +89,15 @@ def test_what_ought_to_be_is_right(fate: Fate, story: Story | None, copies: int)
         (Fate.KILLED, SWEPT, 0, "0 were taken"),
         (Fate.ROLLED_BACK, SENT, 1, "is SENT"),
         (Fate.ROLLED_BACK, None, 1, "1 were sent"),
+        (Fate.HOSTILE, SENT, 1, "is SENT"),
+        (Fate.HOSTILE, FAILED, 0, "never ends, yet"),
+        (Fate.HOSTILE, UNRENDERED, 1, "1 were taken"),
+        (Fate.LIMITED, FAILED, 0, "another reason"),
+        (Fate.LIMITED, OVER_QUOTA, 1, "1 were taken"),
+        (Fate.LIMITED, SENT, 2, "2 were taken"),
+        (Fate.WINDOWED, replace(WAITING, retry_count=1), 0, "1 retries"),
+        (Fate.WINDOWED, replace(WAITING, error_code="SMTP_450"), 0, "is RETRY"),
+        (Fate.WINDOWED, WAITING, 1, "1 were taken"),
     ],
 )
 def test_what_ought_not_to_be_is_told(fate: Fate, story: Story | None, copies: int, told: str) -> None:
@@ -92,15 +110,40 @@ def test_all_is_final_when_every_record_that_ought_to_be_there_is() -> None:
     assert is_final(accepted, rows)
     for status in (SendStatus.PENDING, SendStatus.SENDING, SendStatus.RETRY):
         assert not is_final(accepted, rows | {1: Row(status, 0)})
+    assert is_final(accepted, rows | {1: Row(SendStatus.RETRY, 0, "QUOTA_EXCEEDED")})
     del rows[1]
     assert not is_final(accepted, rows)
 
 
 def test_the_shop_has_a_few_dozen_orders_of_every_fate() -> None:
     orders = [first_order(), *further_orders()]
-    assert [order.number for order in orders] == list(range(1, 40))
+    assert [order.number for order in orders] == list(range(1, 45))
     assert {order.fate for order in orders} == set(Fate)
     assert len({order.address for order in orders}) == len(orders)
+
+
+@pytest.mark.parametrize(
+    ("limited", "windowed", "told"),
+    [
+        ((SENT,) * QUOTA + (OVER_QUOTA,), (SENT, WAITING), []),
+        ((SENT,) * QUOTA, (SENT, WAITING), []),
+        ((SENT,) * (QUOTA + 1), (SENT, WAITING), [f"{QUOTA + 1} mails"]),
+        ((SENT,) * QUOTA, (SENT, SENT), ["some to wait"]),
+        ((OVER_QUOTA,), (WAITING,), ["0 mails", "some to wait"]),
+    ],
+)
+def test_a_quota_and_a_window_let_their_number_through(
+    limited: tuple[Story, ...], windowed: tuple[Story, ...], told: list[str]
+) -> None:
+    orders = {order.fate: order for order in further_orders()}
+    endings = [
+        Ending(Accepted(orders[fate], 1), story, 1, "")
+        for fate, stories in ((Fate.LIMITED, limited), (Fate.WINDOWED, windowed))
+        for story in stories
+    ]
+    found = wrong_counts(endings)
+    assert len(found) == len(told)
+    assert all(words in line for words, line in zip(told, found, strict=True))
 
 
 @pytest.fixture
