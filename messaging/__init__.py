@@ -41,8 +41,10 @@ if TYPE_CHECKING:
         ConfigRejected,
         ConfigurationError,
         FileRejected,
+        IdempotencyKeyBusy,
         MessageRejected,
         MessagingError,
+        PreparationError,
         RecordNotFound,
         StateError,
         TemplateRejected,
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from messaging.mail.template_tools import TemplateLine, TemplatePreview, switch_body_mode
     from messaging.provisioning import SeedResult
     from messaging.quota import MonthUsage, Usage
-    from messaging.requests import BodyMode, MessageScope, Priority, SendMail
+    from messaging.requests import Attachment, BodyMode, FileRef, MessageScope, Priority, SendMail
     from messaging.templates.errors import RenderError
     from messaging.templates.variables import TemplateVariable, VariableKind
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
@@ -73,14 +75,14 @@ _HOME = {
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
-        *("FileRejected", "TemplateRejected"),
+        *("FileRejected", "IdempotencyKeyBusy", "PreparationError", "TemplateRejected"),
         *("ConfigRejected", "ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
         *("TenantContextMissing", "TenantMismatch"),
     ),
     "messaging.mail.connectivity": ("Connectivity",),
     "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
-    "messaging.requests": ("BodyMode", "MessageScope", "Priority", "SendMail"),
+    "messaging.requests": ("Attachment", "BodyMode", "FileRef", "MessageScope", "Priority", "SendMail"),
     "messaging.mail.template_files": ("TemplateChange",),
     "messaging.mail.template_tools": ("TemplateLine", "TemplatePreview", "switch_body_mode"),
     "messaging.provisioning": ("SeedResult",),
@@ -92,18 +94,22 @@ _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "PLATFORM_TENANT_ID",
+    "Attachment",
     "BodyMode",
     "CancelAnswer",
     "Cancelled",
     "ConfigRejected",
     "ConfigurationError",
     "Connectivity",
+    "FileRef",
     "FileRejected",
+    "IdempotencyKeyBusy",
     "MailStatus",
     "MessageRejected",
     "MessageScope",
     "MessagingError",
     "MonthUsage",
+    "PreparationError",
     "Priority",
     "RecordNotFound",
     "RenderError",
