@@ -28,7 +28,7 @@ def server(request: pytest.FixtureRequest, servers_folder: Path) -> Iterator[Val
         return
     program = packages.require("redis-server")
     folder = servers_folder / "redis-windows"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)  # set up again where other modules ran in between
     with Valkey(folder, binary=program.path, library_path=program.library_path) as redis_server:
         yield redis_server
 
