@@ -12,7 +12,7 @@ MessagingError
   StateError                    a requeue of a Sent, Sending or cancelled record
   RecordNotFound(LookupError)   no record or configuration with this id in the tenant
   TenantContextMissing          a read or write of tenant rows with no tenant set
-  TenantMismatch                a write of another tenant's or the platform's rows
+  TenantMismatch                a write of another tenant's or the platform's rows, a look at another's quota
 ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
                                 can swallow it
 """
@@ -161,7 +161,7 @@ class TenantContextMissing(MessagingError):
 
 
 class TenantMismatch(MessagingError):
-    """A write named another tenant's row, or one of the platform from inside a tenant."""
+    """A write, or a question about quotas, named what is another tenant's or the platform's."""
 
 
 class ConfigurationError(Exception):
