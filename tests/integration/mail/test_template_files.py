@@ -1,13 +1,15 @@
 """Templates as files: exported, edited, kept in git, imported by code."""
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Engine, delete, select, text
 from sqlalchemy.orm import Session
 
 from messaging.db.active import with_disabled
@@ -256,3 +258,37 @@ def test_chosen_templates_are_exported_and_one_that_is_not_there_is_refused(sess
     assert export_templates(session, folder, ["welcome"]) == [folder / "welcome"]
     with pytest.raises(FileRejected, match="there is no mail template 'nosuch'"):
         export_templates(session, folder, ["welcome", "nosuch"])
+
+
+def test_a_template_that_another_transaction_creates_meanwhile_is_told(
+    session: Session, engine: Engine, folder: Path
+) -> None:
+    refusals: list[str] = []
+
+    def run() -> None:
+        with Session(engine) as own, pytest.raises(FileRejected) as refused:
+            import_templates(own, folder)
+        refusals.append(str(refused.value))
+
+    session.add(MailTemplate(code="welcome", name="Theirs"))
+    session.flush()
+    second = threading.Thread(target=run)
+    second.start()
+    until(lambda: waiting_for_a_lock(engine))
+    session.commit()
+    second.join(30)
+    assert refusals == [".: a template with one of these codes was created meanwhile; import again"]
+    assert stored(session)["welcome"]["name"] == "Theirs"
+
+
+def waiting_for_a_lock(engine: Engine) -> bool:
+    with engine.connect() as connection:
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        return connection.execute(text(waiting)).first() is not None
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
