@@ -375,6 +375,11 @@ def _request(method: str, url: str, headers: Mapping[str, str], exchange: _Excha
     return httpcore2.Request(method.encode("ascii"), address, headers=lines, content=exchange)
 
 
+def host_header(url: str) -> str:
+    """What `Host` says in a call of this address: without a port where that is the scheme's own. Some sign it."""
+    return _address(url)[1].decode("ascii")
+
+
 @lru_cache(maxsize=256)
 def _address(url: str) -> tuple[httpcore2.URL, bytes]:
     """An address taken apart, and what `Host` says of it."""
