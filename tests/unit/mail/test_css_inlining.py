@@ -98,6 +98,7 @@ def test_html_of_many_rows_is_not_deep() -> None:
     [
         "<style>" + "p{color:red}" * 20_000 + "</style>" + "<p>x</p>" * 12_000,
         "<style>p{" + "".join(f"a{i}:red;" for i in range(8_000)) + "}</style>" + "<p>x</p>" * 100,
+        "<style>p{" + "".join(f"a{i}:r;" for i in range(500)) + "}</style>" + "<p style='a:b;c:d'>x</p>" * 1200,
         "<style>" + ",".join(["p"] * 200_000) + "{color:red}</style>" + "<p>x</p>" * 12_000,
     ],
 )
