@@ -56,9 +56,10 @@ class TemplateCache:
         missing_codes = {key for key in codes if not self._is_fresh(key, fresh_since)}
         if not missing_ids and not missing_codes:
             return
+        rows = self._read(missing_ids, missing_codes)  # before anything is noted: a failed read tells of no absence
         self._rows = {key: entry for key, entry in self._rows.items() if entry[0] > fresh_since}
         self._rows |= dict.fromkeys((*missing_ids, *missing_codes), (now, None))
-        for row in self._read(missing_ids, missing_codes):
+        for row in rows:
             for key in (row["id"], (row["tenant_id"], row["code"])):
                 self._rows[key] = (now, row)
 

@@ -143,3 +143,19 @@ def test_the_query_uses_the_indexes_of_id_and_code(
     assert "pk_mail_template" in plan
     assert "Seq Scan" not in plan
     assert cache.by_code(7, "code 7") is not None
+
+
+def test_a_read_that_failed_tells_of_no_absence(cache: TemplateCache, engine: Engine) -> None:
+    # Else a moment without the database would fail the records of the next second for good.
+    template_id = save(engine, "welcome")
+
+    def fail(*_: Any) -> None:
+        raise OSError("the database is away")
+
+    event.listen(engine, "before_cursor_execute", fail)
+    try:
+        with pytest.raises(OSError, match="away"):
+            cache.ensure([template_id], [(1, "welcome")])
+    finally:
+        event.remove(engine, "before_cursor_execute", fail)
+    assert subject(cache.by_id(template_id)) == subject(cache.by_code(1, "welcome")) == "old"
