@@ -137,8 +137,9 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
         tally.count_now("not_mine", lost)
         metrics.lost_updates(channel.name, "claim", lost)
         logger.debug("claims lost", extra={"channel": channel.name, "count": lost})
-    for status in chunk.expired:
+    for record_id, status in chunk.expired.items():
         tally.count_now(status.lower(), 1)
+        logger.error("expired before it was sent", extra={"record_id": record_id, "status": status})
         if status is SendStatus.SENT:
             metrics.sent(channel.name, channel.provider)
         else:

@@ -33,8 +33,8 @@ class ClaimedChunk:
 
     #: In the order of the pairs.
     claims: list[Claim]
-    #: Records past their `expires_at`: ended, not to be sent; their final states.
-    expired: list[SendStatus]
+    #: Records past their `expires_at`, by id: ended, not to be sent; their final states.
+    expired: dict[int, SendStatus]
 
 
 def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticker) -> ClaimedChunk:
@@ -67,7 +67,8 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
             if not is_away(still):
                 raise
             raise ClaimUnclear(ids, token) from still
-    claims, expired = [], []
+    claims: list[Claim] = []
+    expired: dict[int, SendStatus] = {}
     for row in rows:
         content = dict(row._mapping)
         if content["status"] == SendStatus.SENDING:
@@ -83,7 +84,7 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
                 )
             )
         else:
-            expired.append(SendStatus(content["status"]))
+            expired[content["id"]] = SendStatus(content["status"])
     position = {record_id: n for n, record_id in enumerate(ids)}
     claims.sort(key=lambda c: position[c.record_id])
     return ClaimedChunk(claims, expired)

@@ -1,5 +1,6 @@
 """Attempts of a worker over real SMTP and the real PostgreSQL: the points F, S and C of send.md, as far as built."""
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -308,9 +309,11 @@ def test_c7_a_bounce_during_the_send_changes_nothing(desk: Desk) -> None:
     assert sending.result(5) == {"sent": 1}
 
 
-def test_an_expired_record_is_not_sent(desk: Desk) -> None:
+def test_an_expired_record_is_not_sent(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     expired, good = desk.records.one(expires_at=text("now()")), desk.records.one()
-    assert desk.deliver(expired, good) == {"failed": 1, "sent": 1}
+    with caplog.at_level(logging.ERROR, "messaging"):
+        assert desk.deliver(expired, good) == {"failed": 1, "sent": 1}
+    assert [r.__dict__["record_id"] for r in caplog.records] == [expired]
     assert len(desk.server.messages) == 1
 
 
