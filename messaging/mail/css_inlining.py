@@ -13,8 +13,8 @@ from messaging.mail.nesting import nesting_bound
 #: Levels of elements: css-inline follows them by recursion, and from 8,000 on (8 MB of stack) a crash ends the process.
 #: A parser may double them. Real mails reach about 60.
 MAX_NESTING = 150
-#: Elements times characters of style sheets. The worst selectors take 3 s at the limit, the longest values add 200 MB; a
-#: mail of 2,000 elements and 20,000 characters of styles is at 40 million and takes a twentieth of a second.
+#: Elements times characters of style sheets. At the limit the worst selectors take 3 s and the longest values 200 MB;
+#: a mail of 2,000 elements and 20,000 characters of styles is at 40 million and takes a twentieth of a second.
 MAX_COST = 100_000_000
 #: Steps of merging declarations, as if every rule met every element; 2 ns each, 8 ns with styles of the elements' own.
 MAX_MERGES = 300_000_000

@@ -147,14 +147,18 @@ _PIECES = st.one_of(
 )
 
 
+_WRITTEN = re.compile(r'<!--.*?-->|<(/?)([a-z][a-z0-9]*)(?:\s+[^\s>][^\s=>]*="[^"]*")*\s*>', re.DOTALL)
+
+
 def written_depth(html: str) -> int:
-    """Levels of what a parser wrote: every element but the void ones is closed."""
+    """Levels of what a parser wrote: every element but the void ones is closed, every value is in quotes."""
     depth = deepest = 0
-    for closing, name in re.findall(r"<(/?)([a-z][a-z0-9]*)[^>]*>", re.sub(r"<!--.*?-->", "", html, flags=re.DOTALL)):
-        if name in ("br", "img", "input"):
+    for closing, name in _WRITTEN.findall(html):
+        if name in ("", "br", "img", "input"):
             continue
         depth += -1 if closing else 1
         deepest = max(deepest, depth)
+    assert depth == 0
     return deepest
 
 
