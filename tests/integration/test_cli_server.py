@@ -1,6 +1,10 @@
 """`messaging server ...` on a real database: what it prints, its exit code, and that no secret is shown or given."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +116,24 @@ def test_a_password_comes_from_the_environment_or_standard_input(
     assert not any(
         secret in run("list", *more)[1] for secret in ("from-env", "from stdin") for more in ((), ("--json",))
     )
+
+
+def test_a_password_is_asked_for_at_a_terminal_and_not_echoed(run: Run, engine: Engine) -> None:
+    ours, theirs = pty.openpty()
+    arguments = ["--name", "out", "--host", "h", "--from-address", "shop@example.org", "--username", "shop"]
+    command = [sys.executable, "-m", "messaging.cli", "server", "add", *arguments]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as program:
+        os.close(theirs)
+        said = b""
+        while b"Password: " not in said:  # the blank comes once the echo is off
+            said += os.read(ours, 1000)
+        os.write(ours, b"typed s3cret\n")
+        assert program.wait(60) == 0
+        said += os.read(ours, 1000)
+    os.close(ours)
+    assert b"s3cret" not in said
+    [line] = listed(run)
+    assert encryption.decrypt(stored(engine, line["id"], "password")) == "typed s3cret"
 
 
 @pytest.mark.parametrize(
