@@ -9,23 +9,28 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, ClassVar, Protocol
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.delivery.error_words import classify_words
-from messaging.errors import DeliveryError, PreparationError
+from messaging.errors import DeliveryError, PreparationError, ReceiptUnreadable
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.http import HttpClient, HttpReply
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: `error_code` of a reply that says the message was taken and cannot be read.
 BAD_RESPONSE = "BAD_RESPONSE"
 #: Longest code and longest text kept of a refusal, in characters: the columns `error_code` and `error_message`.
 MAX_CODE_CHARS = 100
 MAX_TEXT_CHARS = 1000
+
+#: The zone of times that Chinese providers tell without one; no summer time since 1991.
+CHINA = timezone(timedelta(hours=8))
 
 #: What an HTTP status says when the provider's own code says nothing.
 HTTP_STATUS: dict[int, ErrorCategory] = {
@@ -420,12 +425,38 @@ def entry(value: Any, *path: str | int) -> Any:
     return value
 
 
-def time_of(value: object) -> datetime | None:
-    """An ISO 8601 time, in UTC; without a zone it is taken as UTC. None where it is none."""
+def e164_of(value: object) -> str | None:
+    """A number as providers write it (with plus, with 00, digits alone), with the plus; None where it is none."""
+    digits = str(value).strip() if isinstance(value, str | int) else ""
+    digits = digits.removeprefix("+") if digits.startswith("+") else digits.removeprefix("00")
+    return f"+{digits}" if digits.isascii() and digits.isdigit() else None
+
+
+def word_of(value: Any, *path: str | int) -> str | None:
+    """The text or number at a path within JSON, as text without blanks around it; None where there is none."""
+    found = entry(value, *path)
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        return None
+    return str(found).strip() or None
+
+
+def readable(label: str, entries: Sequence[Any], read: Callable[[Any], T | None]) -> list[T]:
+    """What can be read of a batch: an entry of an unknown shape does not cost the others.
+
+    Raises: ReceiptUnreadable, when there are entries and none can be read.
+    """
+    found = [one for one in map(read, entries) if one is not None]
+    if entries and not found:
+        raise ReceiptUnreadable(label, "the body has an unknown shape")
+    return found
+
+
+def time_of(value: object, zone: tzinfo = UTC) -> datetime | None:
+    """An ISO 8601 time, in UTC; one that names no zone is of `zone`. None where it is none."""
     if not isinstance(value, str):
         return None
     try:
         at = datetime.fromisoformat(value.strip())
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        return (at.replace(tzinfo=zone) if at.tzinfo is None else at).astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -1,0 +1,276 @@
+"""Aliyun (Alibaba Cloud) SMS: RPC calls of API version 2017-05-25, signed with HMAC-SHA1 in the form body.
+
+Sends approved templates only: the text of the record is not sent. Receipts are the console's "HTTP batch push" and the
+international product's webhook; neither is signed. Sources: https://help.aliyun.com/document_detail/419273.html
+(SendSms), https://help.aliyun.com/document_detail/101346.html (error codes),
+https://www.alibabacloud.com/help/doc-detail/409034.htm (international webhook); `sms.md` section 7.3.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote
+
+from messaging.category import ErrorCategory, MarkerCode
+from messaging.clock import Clock, utc_now
+from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.sms.models import DeliveryStatus
+from messaging.sms.providers.base import (
+    CHINA,
+    Accepted,
+    Inbound,
+    OutgoingSms,
+    Provider,
+    ProviderConfig,
+    Receipt,
+    Rejected,
+    base_url,
+    e164_of,
+    entry,
+    json_of,
+    readable,
+    time_of,
+    word_of,
+)
+from messaging.sms.providers.http import HttpClient
+
+DEFAULT_BASE_URL = "https://dysmsapi.aliyuncs.com"
+DEFAULT_REGION = "cn-hangzhou"
+API_VERSION = "2017-05-25"
+
+AUTH, INVALID_INPUT, PERMANENT, QUOTA, TRANSIENT = (
+    ErrorCategory.AUTH,
+    ErrorCategory.INVALID_INPUT,
+    ErrorCategory.PERMANENT,
+    ErrorCategory.QUOTA,
+    ErrorCategory.TRANSIENT,
+)
+
+ERROR_CATEGORY: Mapping[str, ErrorCategory] = {
+    "isp.RAM_PERMISSION_DENY": AUTH,  # the RAM user may not send
+    "isv.OUT_OF_SERVICE": AUTH,  # suspended for arrears
+    "isv.AMOUNT_NOT_ENOUGH": AUTH,  # balance
+    "isv.PRODUCT_UN_SUBSCRIPT": AUTH,  # the product is not activated
+    "isv.PRODUCT_UNSUBSCRIBE": AUTH,
+    "isv.ACCOUNT_NOT_EXISTS": AUTH,
+    "isv.ACCOUNT_ABNORMAL": AUTH,
+    "isv.DENY_IP_RANGE": AUTH,  # our address is in the region of a wrong endpoint
+    "isv.SMS_SIGNATURE_ILLEGAL": AUTH,  # signature: the name shown before the text, approved by an operator
+    "isv.SMS_SIGN_ILLEGAL": AUTH,
+    "isv.SIGN_STATE_ILLEGAL": AUTH,
+    "isv.SMS_TEMPLATE_ILLEGAL": AUTH,  # not approved, or not of this account
+    "isv.SMS_SIGNATURE_SCENE_ILLEGAL": AUTH,
+    "isv.EXTEND_CODE_ERROR": AUTH,
+    "SignatureDoesNotMatch": AUTH,  # secret
+    "InvalidAccessKeyId.NotFound": AUTH,
+    "IncompleteSignature": AUTH,
+    "isv.MOBILE_NUMBER_ILLEGAL": INVALID_INPUT,
+    "isv.MOBILE_COUNT_OVER_LIMIT": INVALID_INPUT,  # numbers in one call
+    "isv.INVALID_PARAMETERS": INVALID_INPUT,
+    "isv.TEMPLATE_MISSING_PARAMETERS": INVALID_INPUT,
+    "isv.INVALID_JSON_PARAM": INVALID_INPUT,
+    "isv.PARAM_LENGTH_LIMIT": INVALID_INPUT,  # a value is too long; no rate
+    "isv.PARAM_NOT_SUPPORT_URL": INVALID_INPUT,
+    "isv.DOMESTIC_NUMBER_NOT_SUPPORTED": INVALID_INPUT,  # an international template to a Chinese number
+    "MissingPhoneNumbers": INVALID_INPUT,
+    "MissingSignName": INVALID_INPUT,
+    "MissingTemplateCode": INVALID_INPUT,
+    "isv.SMS_CONTENT_ILLEGAL": PERMANENT,  # forbidden words
+    "isv.BLACK_KEY_CONTROL_LIMIT": PERMANENT,  # forbidden words in a value; no rate
+    "isv.BUSINESS_LIMIT_CONTROL": QUOTA,  # a minute, an hour or a day of this number
+    "isv.DAY_LIMIT_CONTROL": QUOTA,
+    "isv.MONTH_LIMIT_CONTROL": QUOTA,
+    "isp.SYSTEM_ERROR": TRANSIENT,
+    "isp.GATEWAY_ERROR": TRANSIENT,
+    "ServiceUnavailable": TRANSIENT,
+    "InternalError": TRANSIENT,
+}
+
+ERROR_PREFIX = (("Throttling", QUOTA),)  # Throttling.User, Throttling.Api
+
+#: `Status` of the international webhook. 1 is "sent": see `_international`; 3 was its word for delivered until 2018.
+INTERNATIONAL_STATUS = {
+    "1": DeliveryStatus.UNKNOWN,
+    "2": DeliveryStatus.UNDELIVERED,
+    "3": DeliveryStatus.DELIVERED,
+    "6": DeliveryStatus.UNDELIVERED,  # expired
+}
+
+#: `ErrorCode` beside status 1 when the operator has confirmed it.
+INTERNATIONAL_SUCCESS = frozenset({"success", "delivered", "delivrd"})
+
+#: A mobile number of mainland China as inbound messages tell it, without its country.
+_MAINLAND = re.compile(r"1[3-9][0-9]{9}")
+
+
+class Aliyun(Provider):
+    """The adapter; `clock` and `nonce` make a request's time and its one-time word."""
+
+    type = "ALIYUN"
+    label = "aliyun"
+    codes = ERROR_CATEGORY
+    prefixes = ERROR_PREFIX
+    required = ("api_key", "api_secret")
+
+    def __init__(self, *, clock: Clock = utc_now, nonce: Callable[[], str] = lambda: str(uuid.uuid4())) -> None:
+        self._clock = clock
+        self._nonce = nonce
+
+    def check(self, config: ProviderConfig, message: OutgoingSms) -> None:
+        self.check_config(config)
+        if not (message.external_template_id or "").strip():
+            raise PreparationError(MarkerCode.EXTERNAL_TEMPLATE_REQUIRED, f"{self.label}: no external template id")
+        if not (message.sign_name or "").strip():
+            raise PreparationError(MarkerCode.PROVIDER_CONFIG_INVALID, f"{self.label}: no sign name")
+
+    def send(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
+    ) -> Accepted | Rejected:
+        self.check(config, message)
+        reply = client.post(
+            base_url(config, self.label, DEFAULT_BASE_URL) + "/",
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+            body=signed_body(self._parameters(config, message), config.api_secret or ""),
+            before_body=before_body,
+        )
+        answer = reply.json()
+        code = word_of(answer, "Code")
+        if not reply.is_success or (code is not None and code != "OK"):
+            return self.reject(config, message, reply, code, entry(answer, "Message"))
+        message_id = word_of(answer, "BizId")
+        if code is None or message_id is None:
+            raise self.bad_response(reply)
+        return Accepted(message_id)
+
+    def _parameters(self, config: ProviderConfig, message: OutgoingSms) -> dict[str, str]:
+        parameters = {
+            "AccessKeyId": (config.api_key or "").strip(),
+            "Action": "SendSms",
+            "Format": "JSON",
+            "OutId": message.reference,
+            "PhoneNumbers": message.digits,
+            "RegionId": config.ext("regionId") or DEFAULT_REGION,
+            "SignName": (message.sign_name or "").strip(),
+            "SignatureMethod": "HMAC-SHA1",
+            "SignatureNonce": self._nonce(),
+            "SignatureVersion": "1.0",
+            "TemplateCode": (message.external_template_id or "").strip(),
+            "Timestamp": self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "Version": API_VERSION,
+        }
+        if message.template_variables:
+            parameters["TemplateParam"] = template_param(message.template_variables)
+        return parameters
+
+    def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
+        return readable(self.label, self._entries(body), lambda told: _domestic(told) or _international(told))
+
+    def receipt_reply(self) -> tuple[int, str, bytes]:
+        # `code` must be a number; without it the batch comes again after 1, 5 and 10 minutes.
+        return 200, "application/json", b'{"code":0,"msg":"OK"}'
+
+    def parse_inbound(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Inbound]:
+        """`SmsUp` of the HTTP batch push: replies of numbers of mainland China."""
+        return readable(self.label, self._entries(body), _inbound)
+
+    def _entries(self, body: bytes) -> list[Any]:
+        told = json_of(body)
+        if isinstance(told, dict):
+            return [told]
+        if not isinstance(told, list):
+            raise ReceiptUnreadable(self.label, "the body is no JSON array")
+        return told
+
+
+def encoded(text: str) -> str:
+    """Percent-encoding of the signature: UTF-8, all but unreserved characters (RFC 3986), hex in upper case."""
+    return quote(text, safe="-_.~", errors="replace")
+
+
+def signature(parameters: Mapping[str, str], secret: str) -> str:
+    """The RPC signature of a POST with these parameters, Base64."""
+    text = "POST&%2F&" + encoded(_pairs(parameters))
+    mac = hmac.new(f"{secret}&".encode(), text.encode(), hashlib.sha1)
+    return base64.b64encode(mac.digest()).decode("ascii")
+
+
+def signed_body(parameters: Mapping[str, str], secret: str) -> bytes:
+    """The form: the parameters and their signature."""
+    return f"{_pairs(parameters)}&Signature={encoded(signature(parameters, secret.strip()))}".encode("ascii")
+
+
+def _pairs(parameters: Mapping[str, str]) -> str:
+    return "&".join(f"{encoded(name)}={encoded(value)}" for name, value in sorted(parameters.items()))
+
+
+def template_param(variables: Mapping[str, Any]) -> str:
+    """The variables as a JSON object of texts: another value draws `isv.INVALID_JSON_PARAM`."""
+    texts = {name: _as_text(value) for name, value in variables.items()}
+    return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _domestic(told: Any) -> Receipt | None:
+    """One entry of `SmsReport`: `success` is what the operator says."""
+    message_id, is_delivered = word_of(told, "biz_id"), entry(told, "success")
+    if message_id is None or not isinstance(is_delivered, bool):
+        return None
+    return Receipt(
+        provider_message_id=message_id,
+        status=DeliveryStatus.DELIVERED if is_delivered else DeliveryStatus.UNDELIVERED,
+        at=time_of(entry(told, "report_time"), CHINA),
+        raw_status=word_of(told, "err_code") or str(is_delivered).lower(),
+    )
+
+
+def _inbound(told: Any) -> Inbound | None:
+    told_number, content = word_of(told, "phone_number") or "", entry(told, "content")
+    number = e164_of(f"+86{told_number}" if _MAINLAND.fullmatch(told_number) else told_number)
+    if number is None or not isinstance(content, str):
+        return None
+    return Inbound(
+        from_number=number,
+        to=word_of(told, "dest_code") or "",
+        text=content,
+        at=time_of(entry(told, "send_time"), CHINA),
+    )
+
+
+def _international(told: Any) -> Receipt | None:
+    """One entry of the international webhook: status 1 is final only with the operator's own word for it."""
+    message_id, status = word_of(told, "MessageId"), word_of(told, "Status")
+    if message_id is None or status is None:
+        return None
+    word = (word_of(told, "ErrorCode") or "").lower()
+    is_confirmed = status == "1" and word in INTERNATIONAL_SUCCESS and word_of(told, "ReceiveDate") is not None
+    return Receipt(
+        provider_message_id=message_id,
+        status=DeliveryStatus.DELIVERED if is_confirmed else INTERNATIONAL_STATUS.get(status, DeliveryStatus.UNKNOWN),
+        at=_mail_date(word_of(told, "ReceiveDate") or word_of(told, "SendDate")),
+        raw_status=status,
+    )
+
+
+def _mail_date(value: str | None) -> datetime | None:
+    """`Thu, 25 Nov 2021 10:27:33 +0800`, in UTC."""
+    if value is None:
+        return None
+    try:
+        at = parsedate_to_datetime(value)
+        return (at.replace(tzinfo=CHINA) if at.tzinfo is None else at).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return time_of(value, CHINA)
