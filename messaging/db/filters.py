@@ -189,7 +189,7 @@ _Many: TypeAlias = Sequence[_One]
 @event.listens_for(Session, "after_begin")
 def _watch(session: Session, transaction: SessionTransaction, connection: Connection) -> None:
     """Listen on the connections of sessions alone: workers and ticks, which use none, pay nothing for this."""
-    if not tenancy.is_single_tenant() and not event.contains(connection, "before_execute", _confine_writes):
+    if not tenancy.is_single_tenant():  # on one that is listened to already this changes nothing
         event.listen(connection, "before_execute", _confine_writes, retval=True)
 
 
