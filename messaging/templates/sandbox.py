@@ -33,6 +33,8 @@ MAX_TOKENS = 10_000
 MAX_DEPTH = 40
 MAX_NAME_CHARS = 200
 MAX_NUMBER_CHARS = 1000
+#: Jinja2's expression for a quoted text takes 250 octets for each.
+MAX_BACKSLASHES = 50_000
 
 _FILE: Final = "<template>"
 _UNCOUNTED: Final = frozenset({"data", "whitespace"})
@@ -133,6 +135,8 @@ def compile_template(source: str, *, escape: bool) -> Compiled:
     environment = _ENVIRONMENTS[escape]
     if len(source) > MAX_SOURCE_CHARS:
         raise Malformed(1, f"is longer than {MAX_SOURCE_CHARS:,} characters")
+    if source.count("\\") > MAX_BACKSLASHES:
+        raise Malformed(1, f"has more than {MAX_BACKSLASHES:,} backslashes")
     number = _LONG_NUMBER.search(source)
     if number is not None:
         line = source.count("\n", 0, number.start()) + 1

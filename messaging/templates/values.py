@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 from messaging.templates.errors import Refused
 from messaging.templates.filters import apply_filter, apply_test, takes
 from messaging.templates.formatting import percent
-from messaging.templates.meter import CALL_OCTETS, MAX_ITEMS, Meter
+from messaging.templates.meter import CALL_OCTETS, ITEM_OCTETS, MAX_ITEMS, Meter
 from messaging.templates.methods import LIST_METHODS, TEXT_METHODS
 from messaging.templates.objects import Box, Cycler, Function, Group, Joiner, Loop, Method
 from messaging.templates.undefined import COMPUTED, Missing
@@ -203,7 +203,7 @@ class Run:
 
     def literal(self, value: Any) -> Any:
         """A list, tuple or mapping that the template has just written out."""
-        self.meter.charge(CALL_OCTETS // 8 + 16 * len(value))
+        self.meter.charge(ITEM_OCTETS * (1 + len(value)))
         return value
 
     def iterate(self, value: Any) -> Any:
@@ -348,7 +348,7 @@ class Run:
     def call(self, callee: Any, /, *args: Any, **kwargs: Any) -> Any:
         """A call; only of what templates may call."""
         self.meter.check()
-        self.meter.charge(16 * (len(args) + 2 * len(kwargs)))
+        self.meter.charge(ITEM_OCTETS * (len(args) + 2 * len(kwargs)))
         match callee:
             case Method():
                 return _called(callee.function, self, callee.value, *args, **kwargs)

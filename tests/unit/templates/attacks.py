@@ -72,6 +72,14 @@ EXHAUSTING: dict[str, str] = {
     "tuples kept": grown("(ns.x, i" + ", 0" * 2000 + ")", "[]", 100000),
     "mappings kept": grown("{0: ns.x, " + ", ".join(f"{n}: i" for n in range(1, 1000)) + "}", "[]", 100000),
     "numbers kept": grown("[ns.x, 7 ** 600 + i]", "[]", 100000),
+    "what is missing kept": grown("[ns.x" + ", i.a" * 2000 + "]", "[]", 100000),
+    "what is missing kept as values": grown(
+        "{0: ns.x, " + ", ".join(f"{n}: i.a" for n in range(1, 800)) + "}", "[]", 100000
+    ),
+    "characters kept": grown("[ns.x" + ", '€'[0]" * 1500 + "]", "[]", 100000),
+    "fractions kept": grown("[ns.x" + ", i / 7" * 1500 + "]", "[]", 100000),
+    "arguments that are missing kept": "{% set ns = namespace(x=[]) %}"
+    "{% macro m() %}{% set ns.x = [ns.x, varargs] %}{% endmacro %}" + forever("{{ m(" + "a.b, " * 2000 + "1) }}"),
     "texts kept": grown("[ns.x, 'x' * 100000 ~ i]", "[]", 100000),
     "macros kept": "{% set ns = namespace(x=[]) %}"
     + forever("{% macro m() %}{% endmacro %}{% set ns.x = [ns.x, m] %}"),

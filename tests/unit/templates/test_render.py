@@ -284,7 +284,7 @@ def test_a_changed_template_is_another_one() -> None:
 
 def test_templates_that_are_kept_are_bounded() -> None:
     renderer = Renderer(max_chars=2_000_000, ticker=time.monotonic)
-    for n in range(20):
+    for n in range(10):
         renderer.render({"b": Source(f"{n}" + "x" * 1_000_000, escape=False, one_line=False)}, {})
     assert len(renderer._compiled._kept) <= 8
 
