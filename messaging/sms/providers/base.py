@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import urlsplit
 
@@ -382,20 +383,22 @@ def base_url(config: ProviderConfig, label: str, default: str = "") -> str:
     Raises: PreparationError, PROVIDER_CONFIG_INVALID, when it is no HTTP address.
     """
     endpoint = (config.api_endpoint or "").strip().rstrip("/")
-    if not endpoint:
-        return default
-    try:
-        parts = urlsplit(endpoint)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_usable = False
-    else:
-        is_usable = is_usable and not (parts.query or parts.fragment or "@" in parts.netloc) and endpoint.isascii()
-    if not is_usable or not endpoint.isprintable() or " " in endpoint:
+    if endpoint and not _is_address(endpoint):
         raise PreparationError(
             MarkerCode.PROVIDER_CONFIG_INVALID, f"{label}: api_endpoint is no http:// or https:// address"
         )
-    return endpoint
+    return endpoint or default
+
+
+@lru_cache(maxsize=256)
+def _is_address(endpoint: str) -> bool:
+    try:
+        parts = urlsplit(endpoint)
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    has_more = parts.query or parts.fragment or "@" in parts.netloc
+    return is_whole and not has_more and endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
 
 
 def header_of(headers: Mapping[str, str], name: str) -> str | None:

@@ -35,7 +35,8 @@ MAX_REPLY_BYTES = 1_048_576
 KEEP_IDLE_SECONDS = 20.0
 #: Idle connections kept, to all providers together.
 MAX_IDLE_CONNECTIONS = 100
-USER_AGENT = b"messaging"
+#: Sent where a provider's adapter does not say otherwise.
+DEFAULT_HEADERS = {"User-Agent": "messaging", "Accept": "application/json"}
 #: Longest text of a fault, in characters.
 MAX_WORDS_CHARS = 500
 #: Ports that `Host` does not name.
@@ -158,8 +159,8 @@ class HttpClient:
     def post(
         self, url: str, *, headers: Mapping[str, str], body: bytes, before_body: Callable[[], None] = _nothing
     ) -> HttpReply:
-        """One POST. `before_body` is called when all but the body is written; what it raises passes, and the body is
-        never written.
+        """One POST. `before_body` is called when a connection stands and nothing is written; what it raises passes, and
+        nothing ever is.
 
         Raises:
             DeliveryError: no reply, with a code of `HttpFault`.
@@ -236,6 +237,8 @@ class _Exchange:
         self._before_body = before_body
         self._began_at = ticker()
         self._written_at: float | None = None
+        #: Whether `before_body` let the request go; until then nothing of it is on its way.
+        self.is_released = False
         self.has_reply_begun = False
 
     @property
@@ -245,6 +248,7 @@ class _Exchange:
 
     def __iter__(self) -> Iterator[bytes]:
         self._before_body()
+        self.is_released = True
         if self.body:
             # A write that fails or runs out of time never comes back here: what lacks a part is not acted on.
             yield self.body
@@ -303,11 +307,12 @@ class _Network(httpcore2.NetworkBackend):
 
 
 class _Stream(httpcore2.NetworkStream):
-    """One connection, over many calls."""
+    """One connection, over many calls. A request's head waits for its body: one packet, or none."""
 
     def __init__(self, connected: socket.socket, network: _Network) -> None:
         self._socket = connected
         self._network = network
+        self._held = b""
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         exchange = self._network.exchange
@@ -322,9 +327,14 @@ class _Stream(httpcore2.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        exchange = self._network.exchange
+        self._held += buffer
+        if not (exchange.is_released and self._held):
+            return
+        due, self._held = self._held, b""
         try:
-            self._socket.settimeout(self._network.exchange.writing_seconds())
-            self._socket.sendall(buffer)
+            self._socket.settimeout(exchange.writing_seconds())
+            self._socket.sendall(due)
         except TimeoutError as exc:
             raise httpcore2.WriteTimeout(str(exc)) from exc
         except OSError as exc:
@@ -366,10 +376,12 @@ def _has_something_to_read(descriptor: int) -> bool:
 def _request(method: str, url: str, headers: Mapping[str, str], exchange: _Exchange) -> httpcore2.Request:
     try:
         address, host = _address(url)
-        lines = [(b"Host", host), (b"User-Agent", USER_AGENT), (b"Accept", b"application/json")]
+        lines = [(b"Host", host)]
+        lines += [
+            (name.encode("ascii"), value.encode("ascii")) for name, value in {**DEFAULT_HEADERS, **headers}.items()
+        ]
         if exchange.body:
-            lines.append((b"Content-Length", str(len(exchange.body)).encode("ascii")))
-        lines += [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+            lines.append((b"Content-Length", b"%d" % len(exchange.body)))
     except ValueError:
         raise _not_writable() from None
     return httpcore2.Request(method.encode("ascii"), address, headers=lines, content=exchange)

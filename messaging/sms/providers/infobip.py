@@ -1,0 +1,178 @@
+"""Infobip, SMS API version 3: https://www.infobip.com/docs/api/channels/sms (`sms.md` section 7.2)."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from messaging.category import ErrorCategory, MarkerCode
+from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.sms.models import DeliveryStatus
+from messaging.sms.providers.base import (
+    Accepted,
+    Inbound,
+    OutgoingSms,
+    Provider,
+    ProviderConfig,
+    Receipt,
+    Rejected,
+    base_url,
+    e164_of,
+    entry,
+    json_of,
+    time_of,
+)
+from messaging.sms.providers.http import HttpClient
+
+#: Groups of a status. SENT is none of the documented ones and taken all the same.
+GROUP_ID = {"OK": 0, "PENDING": 1, "SENT": 1, "UNDELIVERABLE": 2, "DELIVERED": 3, "EXPIRED": 4, "REJECTED": 5}
+TAKEN = frozenset({0, 1, 3})
+
+#: Status of a delivered message that only reached the operator; 5 is the handset.
+DELIVERED_TO_OPERATOR = 2
+
+RECEIPT_STATUS: dict[int, DeliveryStatus] = {
+    0: DeliveryStatus.UNKNOWN,  # OK
+    1: DeliveryStatus.UNKNOWN,  # PENDING
+    2: DeliveryStatus.UNDELIVERED,  # UNDELIVERABLE
+    3: DeliveryStatus.DELIVERED,  # DELIVERED, but see DELIVERED_TO_OPERATOR
+    4: DeliveryStatus.UNDELIVERED,  # EXPIRED
+    5: DeliveryStatus.FAILED,  # REJECTED
+}
+
+#: What the name of a status holds, first row first; the groups come after it.
+NAME_PARTS: tuple[tuple[str, ErrorCategory], ...] = (
+    ("NOT_ENOUGH_CREDITS", ErrorCategory.AUTH),
+    ("SENDER", ErrorCategory.AUTH),
+    ("NOT_ALLOWED", ErrorCategory.AUTH),
+    ("INVALID", ErrorCategory.INVALID_INPUT),
+    ("LIMIT", ErrorCategory.QUOTA),
+    ("REJECTED_ROUTE", ErrorCategory.TRANSIENT),
+)
+GROUP: dict[int, ErrorCategory] = {
+    2: ErrorCategory.PERMANENT,  # UNDELIVERABLE
+    4: ErrorCategory.TRANSIENT,  # EXPIRED
+    5: ErrorCategory.PERMANENT,  # REJECTED
+}
+
+#: Codes of refusals.
+ERROR_CATEGORY: dict[str, ErrorCategory] = {
+    "REJECTED_PREFIX_MISSING": ErrorCategory.INVALID_INPUT,  # no country code
+    "REJECTED_DESTINATION": ErrorCategory.INVALID_INPUT,  # the number is blocked or wrong
+    "REJECTED_FLOODING_FILTER": ErrorCategory.QUOTA,  # the same text too often
+    "REJECTED_NETWORK": ErrorCategory.TRANSIENT,  # the network is not reachable
+    "REJECTED_SYSTEM_ERROR": ErrorCategory.TRANSIENT,  # theirs
+}
+
+
+class Infobip(Provider):
+    """One message a call, numbers without the plus; the record id comes back as `callbackData`."""
+
+    type = "INFOBIP"
+    label = "infobip"
+    codes = ERROR_CATEGORY
+
+    def check_config(self, config: ProviderConfig) -> None:
+        super().check_config(config)
+        if not base_url(config, self.label):
+            # Each account has an address of its own: https://xxxxx.api.infobip.com
+            raise PreparationError(MarkerCode.PROVIDER_CONFIG_INVALID, f"{self.label}: api_endpoint is missing")
+
+    def send(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
+    ) -> Accepted | Rejected:
+        self.check(config, message)
+        reply = client.post(
+            f"{base_url(config, self.label)}/sms/3/messages",
+            headers={"Authorization": f"App {config.api_key}", "Content-Type": "application/json"},
+            body=json.dumps({"messages": [_message(config, message)]}).encode(),
+            before_body=before_body,
+        )
+        said = reply.json()
+        if not reply.is_success:
+            older = entry(said, "requestError", "serviceException")
+            return self.reject(
+                config,
+                message,
+                reply,
+                entry(said, "errorCode") or entry(older, "messageId"),
+                entry(said, "description") or entry(older, "text"),
+            )
+        answered = entry(said, "messages", 0)
+        status = entry(answered, "status")
+        message_id = entry(answered, "messageId")
+        group = _group_of(status)
+        if group is None:
+            raise self.bad_response(reply)
+        if group not in TAKEN:
+            name, words = entry(status, "name"), entry(status, "description")
+            return self.reject(config, message, reply, name, words, self._category(str(name), group))
+        if not isinstance(message_id, str) or not message_id:
+            raise self.bad_response(reply)
+        return Accepted(message_id)
+
+    def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
+        group = next((number for name, number in GROUP_ID.items() if code.startswith(f"{name}_")), None)
+        return super().classify(code, http_status, text) if group is None else self._category(code, group)
+
+    def _category(self, name: str, group: int) -> ErrorCategory:
+        if group == GROUP_ID["REJECTED"]:
+            if name in self.codes:
+                return self.codes[name]
+            for part, category in NAME_PARTS:
+                if part in name:
+                    return category
+        return GROUP.get(group, ErrorCategory.UNKNOWN)
+
+    def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
+        return [_receipt(result) for result in self._results(body)]
+
+    def parse_inbound(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Inbound]:
+        found = []
+        for result in self._results(body):
+            number, words = e164_of(entry(result, "from")), entry(result, "text")
+            if number is not None and isinstance(words, str):
+                to = entry(result, "to")
+                found.append(Inbound(number, str(to or ""), words, time_of(entry(result, "receivedAt"))))
+        return found
+
+    def _results(self, body: bytes) -> list[Any]:
+        results = entry(json_of(body), "results")
+        if not isinstance(results, list):
+            raise ReceiptUnreadable(self.label, "no results")
+        return results
+
+
+def _message(config: ProviderConfig, message: OutgoingSms) -> dict[str, Any]:
+    webhooks: dict[str, Any] = {"callbackData": message.reference}
+    callback = config.ext("statusCallbackUrl")
+    if callback is not None:
+        webhooks |= {"delivery": {"url": callback}, "contentType": "application/json"}
+    built: dict[str, Any] = {
+        "destinations": [{"to": message.digits}],
+        "content": {"text": message.content},
+        "webhooks": webhooks,
+    }
+    if config.sender is not None:
+        built["sender"] = config.sender
+    return built
+
+
+def _group_of(status: Any) -> int | None:
+    number = entry(status, "groupId")
+    if isinstance(number, int) and number in RECEIPT_STATUS:
+        return number
+    name = entry(status, "groupName")
+    return GROUP_ID.get(name) if isinstance(name, str) else None
+
+
+def _receipt(result: Any) -> Receipt:
+    status = entry(result, "status")
+    message_id = entry(result, "messageId")
+    group = _group_of(status)
+    if not isinstance(message_id, str) or group is None:
+        raise ReceiptUnreadable("infobip", "a result without messageId or status group")
+    said = RECEIPT_STATUS[group]
+    if said is DeliveryStatus.DELIVERED and entry(status, "id") == DELIVERED_TO_OPERATOR:
+        said = DeliveryStatus.UNKNOWN
+    at = time_of(entry(result, "doneAt")) or time_of(entry(result, "sentAt"))
+    return Receipt(message_id, said, at, str(entry(status, "name") or entry(status, "groupName") or group))
