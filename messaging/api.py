@@ -29,7 +29,7 @@ from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
 from messaging.mail import connectivity, receipts, server_admin, template_files, template_tools
-from messaging.mail.acceptance import MAX_ID, accept_mails
+from messaging.mail.acceptance import accept_mails
 from messaging.mail.channel import NAME, envelope_recipients
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
@@ -39,6 +39,7 @@ from messaging.mail.template_files import TemplateChange
 from messaging.mail.template_tools import TemplateLine, TemplatePreview
 from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
+from messaging.request_fields import MAX_ID
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
 from messaging.templates.render import Renderer

@@ -7,9 +7,8 @@ the first statement, so a rejection leaves the caller's transaction as it was.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from enum import StrEnum
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -24,6 +23,7 @@ from messaging.mail.bodies import BodyModeError, NoBody, resolve_direct
 from messaging.mail.headers import HeaderError, check_headers, clean_text
 from messaging.mail.insertion import AcceptedMail, KeyConflict, Origin, write
 from messaging.mail.models import MailSendRecord
+from messaging.request_fields import RequestFields
 from messaging.requests import BodyMode, MessageScope, Priority, SendMail
 from messaging.settings import Settings
 from messaging.templates.given import VariableError, to_json
@@ -38,15 +38,12 @@ MAX_KEY_CHARS = 255
 MAX_STORABLE_CHARS = 100_000_000
 #: Characters of a template's code and of the name of a list.
 MAX_CODE_CHARS, MAX_LIST_CHARS = 100, 50
-#: Largest id of a bigint column.
-MAX_ID = 2**63 - 1
 #: Characters of a trace id and of a user's name that the record keeps.
 MAX_TRACE_CHARS, MAX_USER_NAME_CHARS = 32, 100
 
 _LANES = {None: LANE_NORMAL, Priority.HIGH: LANE_HIGH, Priority.NORMAL: LANE_NORMAL, Priority.LOW: LANE_LOW}
 _NOTHING = "[]"
 
-_Member = TypeVar("_Member", bound=StrEnum)
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -133,10 +130,11 @@ def _storable(text: str | None, max_chars: int) -> str | None:
     return text.replace("\x00", "").encode("utf-8", "replace").decode()[:max_chars]
 
 
-class _Check:
+class _Check(RequestFields):
     """Turns requests into rows, or refuses them. One for each call."""
 
     def __init__(self, settings: Settings, now: datetime) -> None:
+        super().__init__(CHANNEL)
         self._now = now
         self._max_recipients = settings.mail.max_recipients
         self._max_attachment_bytes = settings.mail.max_attachment_bytes
@@ -144,12 +142,8 @@ class _Check:
         self._has_store = settings.file_store_url != "none:"
         self._max_body_chars = min(settings.mail.max_body_chars, MAX_STORABLE_CHARS)
         self._is_multi_tenancy = settings.multi_tenancy
-        self._index: int | None = None
         #: Owner of all records of this call, known once a request was checked.
         self.tenant_id = tenancy.SINGLE_TENANT_ID
-
-    def _refused(self, field: str, value: object, reason: str) -> MessageRejected:
-        return MessageRejected(CHANNEL, field, value, reason, index=self._index)
 
     def mail(self, request: SendMail, index: int | None) -> AcceptedMail:
         """The row of one request.
@@ -297,17 +291,6 @@ class _Check:
             raise self._refused("unsubscribe_list", value, f"needs exactly one recipient, and there are {recipients}")
         return name
 
-    def _line(self, field: str, value: Any, max_chars: int) -> str | None:
-        """A name that is stored as it is."""
-        if value is None:
-            return None
-        text = self._text(field, value)
-        if text is not None and len(text) > max_chars:
-            raise self._refused(field, value, f"is longer than {max_chars} characters")
-        if text is not None and clean_text(text) != text.strip():
-            raise self._refused(field, value, "holds a control character")
-        return text
-
     def _subject(self, value: Any) -> str | None:
         text = self._text("subject", value)
         if text is None:
@@ -362,54 +345,6 @@ class _Check:
         if scope is MessageScope.PLATFORM:
             return tenancy.PLATFORM_TENANT_ID
         raise self._refused("scope", scope.value, "needs a current tenant and none is set")
-
-    def _text(self, field: str, value: Any) -> str | None:
-        """An exact `str` (the driver refuses a mix with its subclasses) that UTF-8 can encode."""
-        if value is None:
-            return None
-        if not isinstance(value, str):
-            raise self._refused(field, value, "is not text")
-        if not value.isascii():
-            try:
-                value.encode()
-            except UnicodeEncodeError as exc:
-                raise self._refused(field, value, "holds a lone surrogate, which is no character") from exc
-        return value if type(value) is str else str.__str__(value)
-
-    def _member(self, field: str, value: Any, kind: type[_Member]) -> _Member | None:
-        if value is None or type(value) is kind:
-            return value
-        if isinstance(value, str):
-            try:
-                return kind(value)
-            except ValueError:
-                pass
-        raise self._refused(field, value, f"is none of {', '.join(kind)}")
-
-    def _id(self, field: str, value: Any) -> int | None:
-        if value is None:
-            return None
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_ID:
-            raise self._refused(field, value, "is not an id")
-        return int(value)
-
-    def _flag(self, field: str, value: Any, *, is_optional: bool) -> bool | None:
-        if isinstance(value, bool) or (value is None and is_optional):
-            return value
-        raise self._refused(field, value, "is neither True nor False")
-
-    def _time(self, field: str, value: Any) -> datetime | None:
-        if value is None:
-            return None
-        if not isinstance(value, datetime):
-            raise self._refused(field, value, "is not a datetime")
-        if value.utcoffset() is None:
-            raise self._refused(field, value, "has no time zone")
-        try:
-            utc = value.astimezone(UTC)
-        except OverflowError as exc:
-            raise self._refused(field, value, "is out of range") from exc
-        return datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, UTC)
 
 
 def _request_hash(row: AcceptedMail, declared: BodyMode | None, html: str | None, text: str | None) -> str:

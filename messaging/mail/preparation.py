@@ -109,13 +109,10 @@ def _from_template(template: Mapping[str, Any], record: Mapping[str, Any], sourc
     rendered = render_template(template, record, sources.renderer, max_body_chars=sources.max_body_chars)
     for column in ("subject", "body_html", "body_text"):
         _check_storable(template, column, getattr(rendered, column))
-    prepared: dict[str, Any] = {
-        "subject": rendered.subject,
-        "body_mode": rendered.body_mode,
-        "body_html": rendered.body_html,
-        "body_text": rendered.body_text,
-        "missing_variables": list(rendered.missing) or None,
-    }
+    prepared: dict[str, Any] = {"missing_variables": list(rendered.missing) or None}
+    for column in ("subject", "body_mode", "body_html", "body_text"):
+        text = getattr(rendered, column)
+        prepared[column] = None if text == record[column] else text
     if not record["attachments"] and template["attachments"]:
         prepared["attachments"] = _attachments(template)
     if not record["reply_to"]:

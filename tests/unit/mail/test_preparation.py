@@ -159,7 +159,7 @@ def test_what_the_request_names_stands() -> None:
     own = {"priority": "LOW", "reply_to": "own@x.com", "attachments": [{**FILE, "file_id": 9}], "subject": "Own"}
     made = prepared({**TEMPLATED, **own}, template=template)
     assert not {"priority", "reply_to", "attachments"} & made.keys()
-    assert made["subject"] == "Own"  # B10
+    assert made["subject"] is None  # B10: the record's own stays
     assert made["body_html"] == "<p>Kim</p>"
 
 
