@@ -87,12 +87,16 @@ class Renderer:
     def _write(self, compiled: Compiled, variables: Mapping[str, Any], run: Run) -> str:
         pieces: list[str] = []
         chars = 0
-        for piece in compiled.run(variables, run):
-            if piece:
-                chars += len(piece)
-                if chars > self._max_chars:
-                    raise TooLong(f"comes out with more than {self._max_chars:,} characters")
-                pieces.append(piece)
+        context = compiled.begin(variables, run)
+        try:
+            for piece in compiled.pieces(context):
+                if piece:
+                    chars += len(piece)
+                    if chars > self._max_chars:
+                        raise TooLong(f"comes out with more than {self._max_chars:,} characters")
+                    pieces.append(piece)
+        finally:
+            context.release()
         return "".join(pieces)
 
 

@@ -89,10 +89,14 @@ class Compiled:
     #: The texts the template itself holds: those may be named in an error, while others may be a variable's value.
     own_texts: frozenset[str]
 
-    def run(self, variables: Mapping[str, Any], run: Run) -> Iterator[str]:
-        """What it writes, piece by piece. Raises whatever its operations raise."""
+    def begin(self, variables: Mapping[str, Any], run: Run) -> "RunContext":
+        """Names for one rendering; whoever asks for them releases them."""
         run.own_texts = self.own_texts
-        pieces: Iterator[str] = self._namespace["root"](RunContext(_ENVIRONMENTS[self.escapes], variables, run))
+        return RunContext(_ENVIRONMENTS[self.escapes], variables, run)
+
+    def pieces(self, context: "RunContext") -> Iterator[str]:
+        """What it writes, piece by piece. Raises whatever its operations raise."""
+        pieces: Iterator[str] = self._namespace["root"](context)
         return pieces
 
     def line_of(self, traceback: TracebackType | None) -> int | None:
@@ -125,6 +129,13 @@ class RunContext(Context):
         if key in self.parent:
             return self.parent[key]
         return GLOBALS.get(key, missing)
+
+    def release(self) -> None:
+        """Let go of what the template has set. A macro refers to itself, and so may a namespace: what they hold would
+        wait for the garbage collector, which counts objects and not their size.
+        """
+        self.vars.clear()
+        self.run.release()
 
 
 def compile_template(source: str, *, escape: bool) -> Compiled:

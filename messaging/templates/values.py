@@ -57,9 +57,11 @@ _SHORT: Final = 10_000
 class Run:
     """One column's rendering: the operations of its code, and what it has used up and missed so far."""
 
-    __slots__ = ("charge", "escapes", "meter", "noted", "own_texts", "step")
+    __slots__ = ("_circular", "charge", "escapes", "meter", "noted", "own_texts", "step")
 
     def __init__(self, meter: Meter, noted: dict[str, None], *, escapes: bool) -> None:
+        #: What may refer to itself.
+        self._circular: list[Macro | Box] = []
         self.meter = meter
         self.step = meter.step
         self.charge = meter.charge
@@ -370,7 +372,25 @@ class Run:
     def macro(self, *args: Any) -> Macro:
         """A macro, where the template defines it."""
         self.meter.charge(2 * CALL_OCTETS)
-        return Macro(*args)
+        macro = Macro(*args)
+        self._circular.append(macro)
+        return macro
+
+    def box(self, entries: dict[str, Any]) -> Box:
+        """A namespace."""
+        self.meter.charge(CALL_OCTETS)
+        box = Box(entries)
+        self._circular.append(box)
+        return box
+
+    def release(self) -> None:
+        """Take apart what may refer to itself, so that its memory is free at once."""
+        for thing in self._circular:
+            if isinstance(thing, Box):
+                thing.entries.clear()
+            else:
+                thing._func = str
+        self._circular.clear()
 
     def loop(self, iterable: Any, *args: Any) -> Loop:
         """The `loop` of a `for` that uses it."""
@@ -459,7 +479,7 @@ def _dict(run: Run, entries: Mapping[str, Any] | None = None, /, **more: Any) ->
 
 
 def _namespace(run: Run, entries: Mapping[str, Any] | None = None, /, **more: Any) -> Box:
-    return Box(_dict(run, entries, **more))
+    return run.box(_dict(run, entries, **more))
 
 
 _LOOP_METHODS: Final[Mapping[str, Callable[..., Any]]] = {"changed": _changed, "cycle": _cycle}

@@ -1,10 +1,15 @@
 """What hostile templates leave to others: the process its memory, other threads their share of the time."""
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import tracemalloc
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from messaging.templates.render import Renderer, RenderError, Source
 from tests.unit.templates.attacks import EXHAUSTING, forever
@@ -67,3 +72,37 @@ def test_other_threads_render_meanwhile() -> None:
         rendered += 1
     assert len(outcomes) == len(hostile)
     assert rendered >= 10
+
+
+KEPT = "{% set ns.x = ('x' * 900000 ~ i) %}"
+CIRCULAR = {
+    "namespace": "{% set ns = namespace() %}{% set ns.me = [ns] %}" + KEPT,
+    "namespaces": "{% set ns = namespace() %}{% set other = namespace(x=ns) %}{% set ns.other = other %}" + KEPT,
+    "macro": "{% set ns = namespace() %}{% set t = 'x' * 900000 ~ i %}"
+    "{% macro m(n) %}{{ t|length }}{{ m(n - 1) if n }}{{ ns.x }}{% endmacro %}{{ m(2) }}",
+    "macros": "{% set t = 'x' * 900000 ~ i %}{% macro a(n) %}{{ t|length }}{{ b(n) }}{% endmacro %}"
+    "{% macro b(n) %}{{ t|length }}{{ a(n - 1) if n }}{% endmacro %}{{ a(2) }}",
+    "caller": "{% set t = 'x' * 900000 ~ i %}{% macro m() %}{{ caller() }}{% endmacro %}"
+    "{% call m() %}{% macro n() %}{{ t|length }}{{ n }}{% endmacro %}{{ n() }}{% endcall %}",
+    "recursive loop": "{% set t = 'x' * 900000 ~ i %}{% for a in [[[], []]] recursive %}"
+    "{% macro m() %}{{ loop.index }}{{ t|length }}{{ m }}{% endmacro %}{{ m()|length }}{{ loop(a) }}{% endfor %}",
+    "failure": "{% set ns = namespace() %}{% set ns.me = [ns] %}" + KEPT + "{{ 1 / 0 }}",
+    "failure in a macro": "{% set t = 'x' * 900000 ~ i %}{% macro m(n) %}{{ t|length }}{{ 1 / n }}{{ m(n - 1) }}"
+    "{% endmacro %}{{ m(3) }}",
+}
+
+
+@pytest.mark.parametrize("name", CIRCULAR)
+def test_what_a_template_kept_is_free_at_once(name: str) -> None:
+    renderer = Renderer(max_chars=1_048_576, ticker=time.thread_time)
+    source = {"body": Source(CIRCULAR[name], escape=True, one_line=False)}
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for i in range(12):
+            with suppress(RenderError):
+                renderer.render(source, {"i": i})
+        assert tracemalloc.get_traced_memory()[0] < 3_000_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
