@@ -7,7 +7,7 @@ formatting, foreign elements) the answer is too large rather than too small.
 import re
 
 _MARKUP = re.compile(r"<(?:!--|/?[a-zA-Z]|[!?/])")
-_END_OF_COMMENT = re.compile(r"-->|(?<!<!)--!>")
+_END_OF_COMMENT = re.compile(r"--!?>")
 _ATTRIBUTE = r"""[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|(?!["'])[^\s>]*+))?+"""
 _TAG = re.compile(rf"</?([a-zA-Z][^\s/>]*+)(?:[\s/]++|{_ATTRIBUTE})*+>")
 _START_TAG = re.compile("<[a-zA-Z]")
@@ -51,11 +51,7 @@ def nesting_bound(html: str, *, limit: int) -> int:
     while deepest <= limit and (markup := _MARKUP.search(html, at)) is not None:
         tag = _TAG.match(html, markup.start())
         if tag is None:
-            # A comment; what ends with the first `>`; or a tag that never ends, and then nothing follows.
-            end = _END_OF_COMMENT.search(html, markup.start() + 2) if markup[0] == "<!--" else None
-            at = end.end() if end is not None else html.find(">", markup.end()) + 1
-            if at == 0 or (end is None and markup[0][-1] not in "!?/"):
-                break
+            at = _after(html, markup)
             continue
         name, at = tag[1].lower(), tag.end()
         if tag[0][1] == "/":
@@ -70,6 +66,18 @@ def nesting_bound(html: str, *, limit: int) -> int:
                 at = after
             deepest = max(deepest, len(opened) + lost)
     return deepest
+
+
+def _after(html: str, markup: re.Match[str]) -> int:
+    """Where to go on after what is no tag; at the end of the html, when it never ends."""
+    if markup[0] == "<!--":
+        end = _END_OF_COMMENT.search(html, markup.start() + 2)
+        while end is not None and end[0] == "--!>" and end.start() < markup.end():
+            end = _END_OF_COMMENT.search(html, end.start() + 1)  # `<!--!>` opens a comment and does not end it
+        return len(html) if end is None else end.end()
+    if markup[0][-1] in "!?/":
+        return html.find(">", markup.end()) + 1 or len(html)
+    return len(html)
 
 
 def _close(opened: list[str], name: str) -> None:

@@ -67,6 +67,8 @@ def test_no_style_sheet_is_fetched_and_no_file_is_read(tmp_path: Path, form: str
         "<div><a title='</div>'>" * 20_000,
         "<div><!--</div>-->" * 20_000,
         "<div><!--!></div>-->" * 20_000,
+        "<!--<!--!>" + "<div>" * 200,
+        "<div><!---!></div>-->" * 20_000,
         "<div><title></div></title>" * 20_000,
         "<div></span>" * 20_000,
         "<div x=\"</div>\" y='>'>" * 20_000,
