@@ -135,7 +135,7 @@ def test_a_reply_is_read(told: dict[str, Any]) -> None:
 
 
 def test_messages_of_other_channels_are_left_out() -> None:
-    assert Cm().parse_inbound({}, json.dumps(REPLIES[0] | {"channel": "WhatsApp"}).encode(), {}) == []
+    assert Cm().parse_inbound({}, json.dumps({**REPLIES[0], "channel": "WhatsApp"}).encode(), {}) == []
 
 
 def test_it_signs_no_receipts() -> None:
