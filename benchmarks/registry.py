@@ -13,6 +13,7 @@ from benchmarks import (
     render,
     slow_server,
     small_window,
+    template,
     tick,
 )
 from benchmarks.harness.figure import Figure
@@ -21,6 +22,7 @@ from benchmarks.harness.stand import Stand
 BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "drain": drain.run,
     "slow_server": slow_server.run,
+    "template": template.run,
     "hot_tenant": hot_tenant.run,
     "small_window": small_window.run,
     "acceptance": acceptance.run,

@@ -1,7 +1,7 @@
 """Rendering a cached template against bare Jinja2, which bounds nothing and notes nothing.
 
 Measured: the html of an ordinary order confirmation (a loop of five items, conditions, filters, about 2 KB of output),
-time per rendering of a compiled template; ours through the renderer as preparation calls it, with its look-up of the
+processor time per rendering of a compiled template; ours through the renderer as preparation calls it, with its look-up of the
 compiled template, its budget and its list of missing variables; theirs is `Template.render` of the same source in a
 plain `jinja2.Environment(autoescape=True)`. Both write the same text.
 

@@ -6,7 +6,7 @@ from email.policy import SMTP
 SENDER = "orders@shop.example"
 SUBJECT = "Your order 20417 is on its way"
 
-_LINES = [
+LINES = [
     ("Kaffeemühle Modell 3, schwarz", 1, "89.00"),
     ("Filterpapier Größe 4, 100 Stück", 2, "7.80"),
     ("Espresso Röstung Süd, 1 kg", 1, "24.50"),
@@ -28,7 +28,7 @@ TEXT = "\n".join(
         "",
         _INTRO,
         "",
-        *(f"{count} x {name}: {price} EUR" for name, count, price in _LINES),
+        *(f"{count} x {name}: {price} EUR" for name, count, price in LINES),
         "",
         "Total: 160.00 EUR, paid by card.",
         "",
@@ -43,7 +43,7 @@ HTML = "\n".join(
         '<body style="font-family: sans-serif; color: #222222">',
         f"<h1>Your order 20417</h1><p>Hello,</p><p>{_INTRO}</p>",
         '<table style="border-collapse: collapse; width: 100%">',
-        *(f"<tr><td>{count} x</td><td>{name}</td><td>{price} EUR</td></tr>" for name, count, price in _LINES),
+        *(f"<tr><td>{count} x</td><td>{name}</td><td>{price} EUR</td></tr>" for name, count, price in LINES),
         "</table>",
         "<p>Total: <b>160.00 EUR</b>, paid by card.</p>",
         f'<p style="font-size: small; color: #666666">{_RETURNS}</p>',
