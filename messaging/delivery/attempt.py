@@ -137,13 +137,13 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
         tally.count_now("not_mine", lost)
         metrics.lost_updates(channel.name, "claim", lost)
         logger.debug("claims lost", extra={"channel": channel.name, "count": lost})
-    for record_id, status in chunk.expired.items():
+    for record_id, (status, provider) in chunk.expired.items():
         tally.count_now(status.lower(), 1)
         logger.error("expired before it was sent", extra={"record_id": record_id, "status": status})
         if status is SendStatus.SENT:
-            metrics.sent(channel.name, channel.provider)
+            metrics.sent(channel.name, provider)
         else:
-            metrics.failed(channel.name, channel.provider, "failed")
+            metrics.failed(channel.name, provider, "failed")
     work = _Chunk(delivery, chunk.claims, tally)
     try:
         work.run()
@@ -281,7 +281,7 @@ class _Chunk:
                 learnt = unforeseen(MarkerCode.UNEXPECTED, exc)
             finally:
                 delivery.watch.end()
-            metrics.send_seconds(delivery.channel.name, delivery.channel.provider, delivery.ticker() - started)
+            metrics.send_seconds(delivery.channel.name, claimed.provider, delivery.ticker() - started)
             self._record(claimed, learnt, started, recipients)
 
     def _find_full(self, claimed: Claim) -> Full | None:

@@ -12,6 +12,9 @@ from sqlalchemy import Table
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
 
+#: Label of who takes a message while that is not known: not prepared yet, or its configuration is gone.
+UNKNOWN_PROVIDER = "unknown"
+
 
 @dataclass(slots=True)
 class Claim:
@@ -27,6 +30,8 @@ class Claim:
     content: dict[str, Any]
     #: Boot seconds from before the claim statement was sent.
     claimed_at: float
+    #: Who takes the message, as `Channel.provider` says it; a channel that finds its configuration gone sets it back.
+    provider: str = UNKNOWN_PROVIDER
 
     @property
     def key(self) -> tuple[int, int]:
@@ -70,10 +75,6 @@ class Channel(Protocol):
         """`mail` or `sms`: the label in metrics, logs and the attempt log."""
 
     @property
-    def provider(self) -> str:
-        """Label of who takes the messages, e.g. `smtp`."""
-
-    @property
     def queue(self) -> str:
         """The worker queue."""
 
@@ -88,6 +89,9 @@ class Channel(Protocol):
     @property
     def monthly_default(self) -> int | None:
         """Messages a month of a quota bucket without a limit of its own; None is unlimited."""
+
+    def provider(self, content: Mapping[str, Any]) -> str:
+        """Label of who takes a record with these columns, e.g. `smtp`; `unknown` where that is open. No I/O."""
 
     def load(self, claims: Sequence[Claim]) -> None:
         """Read what preparing and sending these records will need, one query a chunk. Raises what the driver raises."""

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, Row
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -27,14 +27,21 @@ class ClaimUnclear(Exception):
         super().__init__("the database went away during a claim")
 
 
+class Expired(NamedTuple):
+    """A record that ended at its claim."""
+
+    status: SendStatus
+    provider: str
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedChunk:
     """What one claim statement moved."""
 
     #: In the order of the pairs.
     claims: list[Claim]
-    #: Records past their `expires_at`, by id: ended, not to be sent; their final states.
-    expired: dict[int, SendStatus]
+    #: Records past their `expires_at`, by id: ended, not to be sent.
+    expired: dict[int, Expired]
 
 
 def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticker) -> ClaimedChunk:
@@ -68,9 +75,10 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
                 raise
             raise ClaimUnclear(ids, token) from still
     claims: list[Claim] = []
-    expired: dict[int, SendStatus] = {}
+    expired: dict[int, Expired] = {}
     for row in rows:
         content = dict(row._mapping)
+        provider = channel.provider(content)
         if content["status"] == SendStatus.SENDING:
             claims.append(
                 Claim(
@@ -81,10 +89,11 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
                     retry_count=content["retry_count"],
                     content=content,
                     claimed_at=claimed_at,
+                    provider=provider,
                 )
             )
         else:
-            expired[content["id"]] = SendStatus(content["status"])
+            expired[content["id"]] = Expired(SendStatus(content["status"]), provider)
     position = {record_id: n for n, record_id in enumerate(ids)}
     claims.sort(key=lambda c: position[c.record_id])
     return ClaimedChunk(claims, expired)

@@ -7,6 +7,7 @@ the sweep came first is recorded late (T14); any other loss is counted and never
 import json
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
@@ -37,6 +38,7 @@ logger = logging.getLogger(__name__)
 #: Longest `error_message` of a record.
 MAX_MESSAGE_CHARS = 1000
 MAX_CODE_CHARS = 100
+MAX_MESSAGE_ID_CHARS = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Outcome:
     #: What a late outcome knows: recipients closed before, those it adds as accepted, and whether nobody is open then.
     late_results: Results | None = None
     is_late_sent: bool = False
+    #: What the other side will call the message; None leaves what the record has.
+    provider_message_id: str | None = None
     config_id: int | None = None
     #: Boot seconds.
     started_at: float = 0.0
@@ -125,6 +129,7 @@ def judge(
     outcome.results = results
     outcome.late_results = accepted_late
     outcome.is_late_sent = not open_recipients(recipients, accepted_late)
+    outcome.provider_message_id = next((r.message_id for r in learnt.values() if r.message_id is not None), None)
     return outcome
 
 
@@ -234,7 +239,6 @@ class OutcomeWriter:
         self._ticker = ticker
         self._constants = {
             "channel": channel.name,
-            "provider": channel.provider,
             "queue": channel.queue,
             "worker_name": worker_name[:255],
         }
@@ -287,7 +291,7 @@ class OutcomeWriter:
                 applied[key] = late[key].lower()
                 metrics.late_outcomes(name, late[key].lower())
                 if late[key] == SendStatus.SENT:
-                    metrics.sent(name, self._channel.provider)
+                    metrics.sent(name, outcome.claim.provider)
                 logger.warning("late outcome recorded", extra={"record_id": record_id, "status": late[key]})
             else:
                 metrics.lost_updates(name, "outcome")
@@ -298,20 +302,21 @@ class OutcomeWriter:
 
     def _report(self, stand: Sequence[Outcome], due_to_sent: Mapping[tuple[int, int], float | None]) -> None:
         """Count and log what was written; what went well shares one line, as a line costs more than its write."""
-        name, provider = self._channel.name, self._channel.provider
+        name = self._channel.name
         plainly_sent = [o for o in stand if o.log_outcome == AttemptOutcome.SENT]
         if plainly_sent:
-            metrics.sent(name, provider, len(plainly_sent))
+            for provider, count in Counter(o.claim.provider for o in plainly_sent).items():
+                metrics.sent(name, provider, count)
             logger.info("sent", extra={"channel": name, "records": [_named(o) for o in plainly_sent]})
         for outcome in stand:
             waited = due_to_sent.get(outcome.claim.key)
             if waited is not None:
-                metrics.due_to_sent_seconds(name, provider, waited)
+                metrics.due_to_sent_seconds(name, outcome.claim.provider, waited)
             if outcome.log_outcome != AttemptOutcome.SENT:
                 self._report_failure(outcome)
 
     def _report_failure(self, outcome: Outcome) -> None:
-        name, provider = self._channel.name, self._channel.provider
+        name, provider = self._channel.name, outcome.claim.provider
         fields = _named(outcome) | {"category": outcome.category, "error_code": outcome.error_code}
         if outcome.status is SendStatus.SENT:
             metrics.sent(name, provider)
@@ -360,6 +365,8 @@ def _row(outcome: Outcome, now: float, is_late: bool) -> dict[str, Any]:
         "outcome": outcome.log_outcome,
         "category": outcome.category,
         "config_id": outcome.config_id,
+        "provider": claim.provider,
+        "provider_message_id": _storable(outcome.provider_message_id, MAX_MESSAGE_ID_CHARS),
         "started_ago": now - outcome.started_at,
         "ended_ago": now - outcome.ended_at,
     }

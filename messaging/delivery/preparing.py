@@ -91,6 +91,7 @@ class Preparing:
             if claim.record_id in answer.written:
                 claim.version += 1
                 claim.content.update((k, v) for k, v in values.items() if v is not None)
+                claim.provider = self._channel.provider(claim.content)
             elif claim.record_id in answer.over_limit:
                 metrics.quota(name, "exceeded")
                 marker = MarkerCode.MONTHLY_QUOTA_EXCEEDED

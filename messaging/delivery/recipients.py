@@ -42,6 +42,8 @@ class RecipientResult:
     text: str
     #: None when accepted.
     category: ErrorCategory | None = None
+    #: What the other side will call the message, e.g. in a receipt; None where it gave it no name.
+    message_id: str | None = None
 
 
 def open_recipients(recipients: Iterable[str], results: Results) -> list[str]:

@@ -248,6 +248,8 @@ OUTCOME_COLUMNS = {
     "outcome": "text",  #: for the attempt log
     "category": "text",
     "config_id": "bigint",
+    "provider": "text",
+    "provider_message_id": "text",  #: null leaves it
     "started_ago": "float8",  #: seconds
     "ended_ago": "float8",  #: seconds
 }
@@ -266,7 +268,7 @@ _LOG_COLUMNS = (
 _LOG_CONFLICT = """
     ON CONFLICT (record_id, attempt_no) DO UPDATE SET ended_at = excluded.ended_at, outcome = excluded.outcome,
         category = excluded.category, error_code = excluded.error_code, error_message = excluded.error_message,
-        config_id = excluded.config_id, worker_name = excluded.worker_name"""
+        provider = excluded.provider, config_id = excluded.config_id, worker_name = excluded.worker_name"""
 
 _DEAD_LETTER_COLUMNS = (
     "source_tenant_id, source, channel, original_queue, event_type, event_id, payload, last_error_msg"
@@ -278,7 +280,7 @@ def _log_from_outcomes(moved: str) -> str:
         INSERT INTO send_attempt ({_LOG_COLUMNS})
         SELECT m.tenant_id, :channel, m.id, o.attempt_no, now() - o.started_ago * interval '1 second',
             now() - o.ended_ago * interval '1 second', o.outcome, o.category, o.error_code, o.error_message,
-            :provider, o.config_id, :worker_name, m.trace_id
+            o.provider, o.config_id, :worker_name, m.trace_id
         FROM {moved} m JOIN o USING (id, token) {_LOG_CONFLICT}"""
 
 
@@ -286,25 +288,34 @@ def _dead_letters(moved: str, *, category: str) -> str:
     return f"""
         INSERT INTO dead_letter_message ({_DEAD_LETTER_COLUMNS})
         SELECT m.tenant_id, '{DeadLetterSource.SEND_EXHAUSTED}', :channel, :queue, '{SEND_DEAD_LETTER}', m.id,
-            jsonb_build_object('channel', CAST(:channel AS text), 'provider', CAST(:provider AS text),
+            jsonb_build_object('channel', CAST(:channel AS text), 'provider', o.provider,
                 'record_id', m.id, 'error_code', m.error_code, 'error_message', m.error_message,
                 'category', {category}, 'retry_count', m.retry_count),
             left(m.error_message, 3000)
         FROM {moved} m LEFT JOIN o USING (id, token) WHERE m.status = 'DEAD_LETTER'"""
 
 
-def _set_results(table: Table, value: str) -> str:
-    """The assignment of recipient results, where the channel keeps them."""
-    return f", recipient_results = {value}" if "recipient_results" in table.c else ""
+def _set_if_kept(table: Table, column: str, value: str) -> str:
+    """The assignment of a column that not every channel's table has."""
+    return f", {column} = {value}" if column in table.c else ""
+
+
+def _set_message_id(table: Table) -> str:
+    """The assignment of the name that the other side gave the message."""
+    return _set_if_kept(table, "provider_message_id", "coalesce(o.provider_message_id, r.provider_message_id)")
+
+
+def _provider(table: Table, alias: str) -> str:
+    """The label of who takes a record, where no outcome says it; parameter `provider`: where the record does not."""
+    return f"coalesce(lower({alias}.provider_type), :provider)" if "provider_type" in table.c else ":provider"
 
 
 @lru_cache
 def outcomes(table: Table) -> TextClause:
     """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
 
-    Parameters: `rows`, a JSON array of objects with `OUTCOME_COLUMNS`; `channel`, `provider`, `queue`,
-    `worker_name`. Answers `id`, `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of
-    the rows that moved.
+    Parameters: `rows`, a JSON array of objects with `OUTCOME_COLUMNS`; `channel`, `queue`, `worker_name`. Answers `id`,
+    `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
     """
     return text(f"""
         WITH o AS MATERIALIZED ({_OUTCOMES}),
@@ -318,7 +329,8 @@ def outcomes(table: Table) -> TextClause:
                 next_attempt_at = coalesce(now() + o.delay * interval '1 second', r.next_attempt_at),
                 error_code = o.error_code, error_message = o.error_message,
                 sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
-                {_set_results(table, "coalesce(o.results, r.recipient_results)")}
+                {_set_if_kept(table, "recipient_results", "coalesce(o.results, r.recipient_results)")}
+                {_set_message_id(table)}
             FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.error_code, r.error_message,
                 r.retry_count, r.trace_id, greatest(r.created_at, r.send_at) AS due_at),
@@ -344,7 +356,7 @@ def late_outcomes(table: Table) -> TextClause:
         "r.recipient_results"
         f" || coalesce((SELECT jsonb_object_agg(e.key, e.value) FROM {of_late} = 'accepted'), '{{}}')"
     )
-    results = _set_results(table, merged)
+    results = _set_if_kept(table, "recipient_results", merged)
     status = "o.status"
     if "recipient_results" in table.c:
         opened_again = f"EXISTS (SELECT 1 FROM {of_late} <> 'accepted' AND NOT r.recipient_results ? e.key)"
@@ -360,6 +372,7 @@ def late_outcomes(table: Table) -> TextClause:
                 error_message = CASE WHEN {status} = 'SENT' THEN o.error_message ELSE r.error_message END,
                 sent_at = CASE WHEN {status} = 'SENT' THEN now() ELSE r.sent_at END
                 {results}
+                {_set_message_id(table)}
             FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id),
         logged AS ({_log_from_outcomes("moved")})
@@ -431,7 +444,8 @@ def sweep(table: Table) -> TextClause:
     message = f"taken back from a worker that vanished ({MarkerCode.ZOMBIE_RECOVERED})"
     return text(f"""
         WITH stuck AS MATERIALIZED (
-            SELECT r.id, r.claim_token, r.retry_count, r.claimed_at FROM {table.name} r
+            SELECT r.id, r.claim_token, r.retry_count, r.claimed_at, CAST({_provider(table, "r")} AS text) AS provider
+            FROM {table.name} r
             WHERE r.status = 'SENDING' AND r.claimed_at < now() - :stale * interval '1 second'
             ORDER BY r.claimed_at LIMIT :limit FOR UPDATE SKIP LOCKED),
         moved AS (
@@ -447,11 +461,11 @@ def sweep(table: Table) -> TextClause:
             WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
             RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
                 r.claim_token AS token),
-        o AS (SELECT id, claim_token AS token, retry_count + 1 AS attempt_no, claimed_at FROM stuck),
+        o AS (SELECT id, claim_token AS token, retry_count + 1 AS attempt_no, claimed_at, provider FROM stuck),
         logged AS (
             INSERT INTO send_attempt ({_LOG_COLUMNS})
             SELECT m.tenant_id, :channel, m.id, o.attempt_no, o.claimed_at, now(), 'SWEPT', 'UNKNOWN', m.error_code,
-                m.error_message, :provider, NULL, NULL, m.trace_id
+                m.error_message, o.provider, NULL, NULL, m.trace_id
             FROM moved m JOIN o USING (id, token) {_LOG_CONFLICT}),
         buried AS ({_dead_letters("moved", category="'UNKNOWN'")})
         SELECT id, tenant_id, status FROM moved
@@ -467,7 +481,7 @@ def requeue(table: Table) -> TextClause:
     Parameters: arrays `ids`, `versions`, `results` (null leaves them). Answers `id`.
     """
     is_final = "r.status IN ('FAILED', 'DEAD_LETTER')"
-    marks = _set_results(table, "coalesce(o.results, r.recipient_results)")
+    marks = _set_if_kept(table, "recipient_results", "coalesce(o.results, r.recipient_results)")
     if "bounced" in table.c:
         marks += ", bounced = false, bounce_code = NULL, bounced_recipients = NULL"
     return text(f"""

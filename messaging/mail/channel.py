@@ -37,7 +37,6 @@ class MailChannel:
     """One per worker process; its transport keeps connections."""
 
     name = NAME
-    provider = PROVIDER
     table: Table = MAIL_SEND_RECORD
     prepared_columns = PREPARED_COLUMNS
 
@@ -60,6 +59,10 @@ class MailChannel:
             max_body_chars=settings.mail.max_body_chars,
             public_base_url=settings.public_base_url,
         )
+
+    def provider(self, content: Mapping[str, Any]) -> str:
+        """Every mail goes out by SMTP."""
+        return PROVIDER
 
     def load(self, claims: Sequence[Claim]) -> None:
         """Read the templates these records name, then the servers that they and their templates name or default to."""
