@@ -17,7 +17,8 @@ from markupsafe import Markup, escape
 from messaging.templates.errors import Refused
 from messaging.templates.filters import apply_filter, apply_test, takes
 from messaging.templates.formatting import percent
-from messaging.templates.meter import CALL_OCTETS, ITEM_OCTETS, MAX_ITEMS, Meter
+from messaging.templates.functions import CYCLER_METHODS, LOOP_METHODS
+from messaging.templates.meter import CALL_OCTETS, ITEM_OCTETS, Meter
 from messaging.templates.methods import LIST_METHODS, TEXT_METHODS
 from messaging.templates.objects import Box, Cycler, Function, Group, Joiner, Loop, Method
 from messaging.templates.undefined import COMPUTED, Missing
@@ -153,12 +154,12 @@ class Run:
                 return value.grouper if name == "grouper" else value.list
             case list() | tuple() | range() if name in LIST_METHODS:
                 return Method(LIST_METHODS[name], value)
-            case Loop() if name in _LOOP_METHODS:
-                return Method(_LOOP_METHODS[name], value)
+            case Loop() if name in LOOP_METHODS:
+                return Method(LOOP_METHODS[name], value)
             case Cycler() if name == "current":
                 return value.current
-            case Cycler() if name in _CYCLER_METHODS:
-                return Method(_CYCLER_METHODS[name], value)
+            case Cycler() if name in CYCLER_METHODS:
+                return Method(CYCLER_METHODS[name], value)
             case Macro() if name == "name":
                 return value.name
             case _:
@@ -448,50 +449,3 @@ def _to_blame(names: tuple[str | None, str | None], left: Any, right: Any) -> st
         if name is not None and not isinstance(value, _NUMBERS):
             return name
     return names[0] or names[1]
-
-
-# Functions and methods that need no more than this
-
-
-def _changed(run: Run, loop: Loop, *values: Any) -> bool:
-    run.compare("eq", values, loop.last_values())
-    return loop.changed(*values)
-
-
-def _cycle(run: Run, loop: Loop, *values: Any) -> Any:
-    return loop.cycle(*values)
-
-
-def _range(run: Run, *bounds: int) -> range:
-    numbers = range(*bounds)
-    if abs(numbers.start).bit_length() + abs(numbers.stop).bit_length() + abs(numbers.step).bit_length() > MAX_BITS:
-        raise Refused("counts in numbers that are too large")
-    if not numbers[:MAX_ITEMS] == numbers:
-        raise Refused(f"counts further than {MAX_ITEMS:,} numbers")
-    return numbers
-
-
-def _dict(run: Run, entries: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-    if entries is not None and not isinstance(entries, Mapping):
-        raise TypeError("dict() takes a mapping or named values")
-    run.meter.allow_items(2 * (len(entries or ()) + len(more)))
-    return {**(entries or {}), **more}
-
-
-def _namespace(run: Run, entries: Mapping[str, Any] | None = None, /, **more: Any) -> Box:
-    return run.box(_dict(run, entries, **more))
-
-
-_LOOP_METHODS: Final[Mapping[str, Callable[..., Any]]] = {"changed": _changed, "cycle": _cycle}
-_CYCLER_METHODS: Final[Mapping[str, Callable[..., Any]]] = {
-    "next": lambda run, cycler: cycler.next(),
-    "reset": lambda run, cycler: cycler.reset(),
-}
-#: Names that every template has.
-GLOBALS: Final[Mapping[str, Function]] = {
-    "range": Function(_range),
-    "dict": Function(_dict),
-    "namespace": Function(_namespace),
-    "cycler": Function(lambda run, *values: Cycler(values)),
-    "joiner": Function(lambda run, separator=", ": Joiner(separator)),
-}
