@@ -29,7 +29,7 @@ from messaging.delivery.recipients import RecipientResult, open_recipients
 from messaging.delivery.status import SendStatus
 from messaging.delivery.windows import ChunkWindows, has_place
 from messaging.errors import DeliveryError, PreparationError
-from messaging.rate_limit import Full, RateLimitUnavailable, RateWindows
+from messaging.rate_limit import RateLimitUnavailable, RateWindows
 from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -206,13 +206,6 @@ class _Chunk:
             Release(claimed, delay, reason.label, code=code, message=reason.message), self._tally
         )
 
-    def _hold_back(self, claimed: Claim, full: Full) -> None:
-        """A window is full (T10)."""
-        message = f"the {full.window} of its server or provider is full; due at the place reserved for it"
-        self._delivery.committer.submit(
-            Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
-        )
-
     # -- preparation ------------------------------------------------------------------------------------------------
 
     def _prepare_some(self) -> bool:
@@ -254,9 +247,7 @@ class _Chunk:
             try:
                 recipients = delivery.channel.recipients(claimed.content)
                 to_name = open_recipients(recipients, claimed.results)
-                full = self._find_full(claimed) if to_name else None
-                if full is not None:
-                    self._hold_back(claimed, full)
+                if to_name and not self._may_send(claimed):
                     return
                 gate = SendGate(claimed.claimed_at, delivery.limits, delivery.ticker)
                 learnt: dict[str, RecipientResult] | Failure = (
@@ -284,10 +275,19 @@ class _Chunk:
             metrics.send_seconds(delivery.channel.name, claimed.provider, delivery.ticker() - started)
             self._record(claimed, learnt, started, recipients)
 
-    def _find_full(self, claimed: Claim) -> Full | None:
-        """The window of the record's configuration that is full; one send is taken where none is."""
+    def _may_send(self, claimed: Claim) -> bool:
+        """Take one send of the windows of the record's configuration; one that is full holds the record back (T10)."""
         limits = self._delivery.channel.rate_limits(claimed)
-        return None if limits is None else self._windows.find_full(claimed, limits, self._later)
+        full = None if limits is None else self._windows.find_full(claimed, limits, self._later)
+        if limits is None or full is None:
+            return True
+        message = (
+            f"the {full.window} window of configuration {limits.config_id} is full; due at the place reserved in it"
+        )
+        self._delivery.committer.submit(
+            Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
+        )
+        return False
 
     def _later(self) -> list[tuple[Claim, RateLimits | None]]:
         """The prepared records whose turn has not come, with the limits they will meet."""

@@ -94,7 +94,10 @@ class Channel(Protocol):
         """Label of who takes a record with these columns, e.g. `smtp`; `unknown` where that is open. No I/O."""
 
     def load(self, claims: Sequence[Claim]) -> None:
-        """Read what preparing and sending these records will need, one query a chunk. Raises what the driver raises."""
+        """Read what preparing and sending these records will need, one query for each kind of it.
+
+        Raises what the driver raises.
+        """
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
         """First attempt only: values for some `prepared_columns`; None leaves a column as it is. No I/O.
@@ -109,7 +112,7 @@ class Channel(Protocol):
         """Which server or provider configuration a prepared record uses."""
 
     def rate_limits(self, claim: Claim) -> RateLimits | None:
-        """The limits of the configuration a prepared record uses; None when it has none. No I/O.
+        """The limits of the configuration a prepared record uses, which `load` has read; None when it has none.
 
         Raises: PreparationError, when that is gone.
         """

@@ -47,39 +47,17 @@ def write_back(engine: Engine, channel: Channel, quota: QuotaSettings, ready: Se
 
     Raises: LedgerConflict; otherwise what the driver raises.
     """
-    given = {name for _, values in ready for name in values}
-    statement = statements.prepared(
-        channel.table, tuple(name for name in channel.prepared_columns if name in given), channel.name
-    )
-    parameters = {
-        "rows": json.dumps([_row(claim, values) for claim, values in ready], default=datetime.isoformat),
-        "token": ready[0][0].token,
-        "zone": quota.timezone,
-        "default_limit": channel.monthly_default,
-    }
-    answer = WrittenBack()
+    work = _WriteBack(engine, channel, quota, ready)
     try:
-        _charge(engine, statement, parameters, ready, answer)
+        work.charge()
     except DBAPIError as exc:
         if is_passing(exc):
             raise LedgerConflict from exc
         if not exc.connection_invalidated:
             raise
-        answer.written |= _find_written(engine, channel, ready)
-        _charge(engine, statement, parameters, ready, answer)
-    return answer
-
-
-def _find_written(engine: Engine, channel: Channel, ready: Sequence[Ready]) -> set[int]:
-    """What a statement whose reply was lost has written."""
-    parameters = {"ids": [claim.record_id for claim, _ in ready], "token": ready[0][0].token}
-    with engine.connect() as connection:
-        found = connection.execute(statements.claimed_by(channel.table), parameters).fetchall()
-    return {row.id for row in found if row.prepared_at is not None}
-
-
-def _row(claim: Claim, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": claim.record_id, "version": claim.version, "bucket": bucket_of(claim), **values}
+        work.find_written()
+        work.charge()
+    return work.answer
 
 
 def bucket_of(claim: Claim) -> int:
@@ -87,25 +65,55 @@ def bucket_of(claim: Claim) -> int:
     return bucket(claim.content["scope"], claim.tenant_id)
 
 
-def _charge(
-    engine: Engine, statement: Any, parameters: Mapping[str, Any], ready: Sequence[Ready], answer: WrittenBack
-) -> None:
-    """Run the statement; again where a bucket had no usage row of this month yet: once a month."""
-    by_id = {claim.record_id: claim for claim, _ in ready}
-    for _ in range(_MAX_ROUNDS):
-        with engine.connect() as connection:
-            rows = connection.execute(statement, parameters).fetchall()
-            unopened = sorted({bucket_of(by_id[row.id]) for row in rows if not row.has_usage})
-            if unopened:
-                connection.execute(statements.open_month(), {"buckets": unopened, "zone": parameters["zone"]})
-        answer.written.update(row.id for row in rows if row.is_written)
-        answer.over_limit.update(
-            (row.id, _over(by_id[row.id], row)) for row in rows if row.has_usage and not row.is_written
-        )
-        if not unopened:
-            return
-    raise LedgerConflict
+class _WriteBack:
+    """One write-back, as far as it got."""
+
+    def __init__(self, engine: Engine, channel: Channel, quota: QuotaSettings, ready: Sequence[Ready]) -> None:
+        self.answer = WrittenBack()
+        self._engine = engine
+        self._channel = channel
+        self._claims = {claim.record_id: claim for claim, _ in ready}
+        self._token = ready[0][0].token
+        given = {name for _, values in ready for name in values}
+        names = tuple(name for name in channel.prepared_columns if name in given)
+        self._statement = statements.prepared(channel.table, names, channel.name)
+        self._parameters = {
+            "rows": json.dumps([_row(claim, values) for claim, values in ready], default=datetime.isoformat),
+            "token": self._token,
+            "zone": quota.timezone,
+            "default_limit": channel.monthly_default,
+        }
+
+    def charge(self) -> None:
+        """Run the statement; again where a bucket had no usage row of this month yet: once a month."""
+        for _ in range(_MAX_ROUNDS):
+            with self._engine.connect() as connection:
+                rows = connection.execute(self._statement, self._parameters).fetchall()
+                unopened = sorted({bucket_of(self._claims[row.id]) for row in rows if not row.has_usage})
+                if unopened:
+                    zone = self._parameters["zone"]
+                    connection.execute(statements.open_month(), {"buckets": unopened, "zone": zone})
+            for row in rows:
+                if row.is_written:
+                    self.answer.written.add(row.id)
+                elif row.has_usage:
+                    self.answer.over_limit[row.id] = self._over(row)
+            if not unopened:
+                return
+        raise LedgerConflict
+
+    def find_written(self) -> None:
+        """What a statement whose reply was lost has written."""
+        with self._engine.connect() as connection:
+            found = connection.execute(
+                statements.claimed_by(self._channel.table), {"ids": list(self._claims), "token": self._token}
+            ).fetchall()
+        self.answer.written.update(row.id for row in found if row.prepared_at is not None)
+
+    def _over(self, row: Row[Any]) -> str:
+        whose = bucket_of(self._claims[row.id])
+        return f"the quota of bucket {whose} is used up: {row.monthly_limit} in {row.period}"
 
 
-def _over(claim: Claim, row: Row[Any]) -> str:
-    return f"the quota of bucket {bucket_of(claim)} is used up: {row.monthly_limit} in {row.period}"
+def _row(claim: Claim, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": claim.record_id, "version": claim.version, "bucket": bucket_of(claim), **values}

@@ -104,6 +104,17 @@ def test_o39_of_eleven_sends_at_once_ten_are_charged(desk: Desk) -> None:
     assert usage(desk) == {0: (10, 10)}
 
 
+def test_o39_of_many_chunks_at_once_exactly_the_limit_is_charged(desk: Desk) -> None:
+    limit(desk, 37)
+    ids = desk.records.accept(count=80)
+    results = [desk.begin(*ids[start : start + 10]) for start in range(0, 80, 10)]
+    ended = [r.result(30) for r in results]
+    assert sum(e.get("sent", 0) for e in ended) == 37
+    assert sum(e.get("failed", 0) for e in ended) == 43
+    assert usage(desk) == {0: (37, 37)}
+    assert len(desk.server.messages) == 37
+
+
 def test_quota_03_the_first_sends_of_a_month_at_the_same_moment(desk: Desk) -> None:
     limit(desk, 2)
     results = [desk.begin(i) for i in desk.records.accept(count=3)]
@@ -236,17 +247,19 @@ def test_o42_a_worker_that_dies_in_the_write_back_has_charged_nothing(desk: Desk
 
 def test_o42_a_write_back_whose_reply_is_lost_is_charged_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = desk.records.accept(count=3)
-    charge, calls = write_back._charge, []
+    charge, calls = write_back._WriteBack.charge, []
 
-    def losing(engine: Any, *rest: Any) -> None:
+    def losing(work: Any) -> None:
         calls.append(1)
         if len(calls) == 1:
-            charge(engine, *rest[:-1], write_back.WrittenBack())
-            with engine.connect() as connection:  # the next answer does not come
+            answer, work.answer = work.answer, write_back.WrittenBack()
+            charge(work)
+            work.answer = answer
+            with work._engine.connect() as connection:  # the next answer does not come
                 connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
-        charge(engine, *rest)
+        charge(work)
 
-    monkeypatch.setattr(write_back, "_charge", losing)
+    monkeypatch.setattr(write_back._WriteBack, "charge", losing)
     assert desk.deliver(*ids) == {"sent": 3}
     assert usage(desk) == {0: (3, None)}
     assert len(calls) == 2
