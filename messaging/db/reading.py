@@ -4,7 +4,7 @@ Sees what stands in the statement itself (columns, FROM, joins, subqueries, CTEs
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -93,6 +93,18 @@ def pins(statement: Select[Any], columns: Sequence[Column[Any]]) -> bool:
     pinned = [term.left for term in _terms(statement._where_criteria) if _is_value(term.right)]
     pinned += [term.right for term in _terms(statement._where_criteria) if _is_value(term.left)]
     return all(any(column in side.proxy_set for side in pinned) for column in columns)
+
+
+def written(statement: Any, parameters: Any) -> Iterator[dict[str, Any]]:
+    """The values of each row that an INSERT or UPDATE writes, by column; what the database computes is left out."""
+    given = [parameters] if isinstance(parameters, Mapping) else list(parameters or ())
+    in_lists = [row for rows in getattr(statement, "_multi_values", ()) for row in rows]
+    for row in (*given, *in_lists, statement._values or {}):
+        yield {
+            str(getattr(column, "key", column)): value.value if isinstance(value, BindParameter) else value
+            for column, value in row.items()
+            if isinstance(value, BindParameter) or not isinstance(value, ClauseElement)
+        }
 
 
 def _terms(criteria: Sequence[Any]) -> Iterator[BinaryExpression[Any]]:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import BindParameter, ClauseElement, inspect
+from sqlalchemy import inspect
 
+from messaging.db import reading
 from messaging.errors import TemplateRejected
 from messaging.mail.models import MailTemplate
 from messaging.mail.templates import SOURCES, source_of
@@ -62,16 +63,8 @@ def check_row(row: MailTemplate) -> None:
 
 def check_statement(statement: Any, parameters: Any) -> None:
     """Refuse an INSERT or UPDATE of templates for the values that it holds; what the database computes is not seen."""
-    given = [parameters] if isinstance(parameters, Mapping) else list(parameters or ())
-    in_lists = [row for rows in getattr(statement, "_multi_values", ()) for row in rows]
-    for row in (*given, *in_lists, statement._values or {}):
-        values = {str(getattr(column, "key", column)): value for column, value in row.items()}
-        literal = {
-            name: value.value if isinstance(value, BindParameter) else value
-            for name, value in values.items()
-            if name in _CHECKS and (isinstance(value, BindParameter) or not isinstance(value, ClauseElement))
-        }
-        check_template(literal)
+    for row in reading.written(statement, parameters):
+        check_template({name: value for name, value in row.items() if name in _CHECKS})
 
 
 def _text(max_chars: int, *, is_required: bool = False, is_line: bool = False) -> Callable[[Any], str | None]:

@@ -16,18 +16,22 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    event,
     func,
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column
 
+from messaging.db import reading
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
 from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
+from messaging.errors import ConfigRejected
 from messaging.requests import Priority
+from messaging.sms.regions import RegionCode, dial_code, region_code
 from messaging.templates.models import TemplateColumns
 
 
@@ -131,6 +135,11 @@ class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
         return f"SmsProviderConfig(id={self.id}, provider_type={self.provider_type!r})"
 
 
+def _dial_code_of_insert(context: Any) -> str:
+    """Of an insert that no object stands behind."""
+    return dial_code(region_code(context.get_current_parameters()["region_code"], is_required=True))
+
+
 class SmsProviderRegion(TenantOwned, Switchable, Audited, Base):
     """A route: a provider that serves a country."""
 
@@ -143,9 +152,9 @@ class SmsProviderRegion(TenantOwned, Switchable, Audited, Base):
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
     provider_config_id: Mapped[int] = mapped_column(BigInteger)
     #: ISO 3166-1 alpha-2.
-    region_code: Mapped[str] = mapped_column(String(2))
-    #: Digits without the plus, derived from the region; empty for a territory without a code of its own.
-    dial_code: Mapped[str] = mapped_column(String(10), server_default="")
+    region_code: Mapped[str] = mapped_column(RegionCode(is_required=True))
+    #: Digits without the plus, always derived from the region; empty for a territory without a code of its own.
+    dial_code: Mapped[str] = mapped_column(String(10), default=_dial_code_of_insert, server_default="")
     #: Lower first.
     priority: Mapped[int] = mapped_column(Integer, server_default="100")
 
@@ -181,7 +190,7 @@ class SmsTemplateProviderBinding(TenantOwned, Switchable, Audited, Base):
     template_id: Mapped[int] = mapped_column(BigInteger)
     provider_config_id: Mapped[int] = mapped_column(BigInteger)
     #: Empty: any.
-    region_code: Mapped[str] = mapped_column(String(2), server_default="")
+    region_code: Mapped[str] = mapped_column(RegionCode(is_required=False), server_default="")
     external_template_id: Mapped[str | None] = mapped_column(String(100))
     sign_name: Mapped[str | None] = mapped_column(String(50))
     #: Lower first.
@@ -207,6 +216,46 @@ class SmsReceipt(TenantOwned, Audited, Base):
     raw: Mapped[str] = mapped_column(Text)
     received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=func.now())
     applied_at: Mapped[datetime | None] = mapped_column(Timestamp)
+
+
+@event.listens_for(Session, "before_flush")
+def _normalise_regions(session: Session, _context: UOWTransaction, _instances: Any | None) -> None:
+    """Refuse what names no country before anything is written: the transaction stays usable."""
+    for row in (*session.new, *session.dirty):
+        if isinstance(row, SmsProviderRegion | SmsTemplateProviderBinding):
+            _normalise_region(None, None, row)
+
+
+@event.listens_for(SmsProviderRegion, "before_insert")
+@event.listens_for(SmsProviderRegion, "before_update")
+@event.listens_for(SmsTemplateProviderBinding, "before_insert")
+@event.listens_for(SmsTemplateProviderBinding, "before_update")
+def _normalise_region(_mapper: Any, _connection: Any, row: SmsProviderRegion | SmsTemplateProviderBinding) -> None:
+    """Also what another listener has changed after the flush began."""
+    region = region_code(row.region_code, is_required=isinstance(row, SmsProviderRegion))
+    if region != row.region_code:
+        row.region_code = region
+    if isinstance(row, SmsProviderRegion):
+        derived = dial_code(region)
+        if derived != row.dial_code:
+            row.dial_code = derived
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _check_region_statement(state: ORMExecuteState) -> None:
+    """Rows written by a statement: what it says of countries; a dial code follows, and no statement sets it."""
+    if not (state.is_insert or state.is_update):
+        return
+    written = {mapper.class_ for mapper in state.all_mappers} & {SmsProviderRegion, SmsTemplateProviderBinding}
+    if not written:
+        return
+    is_route = SmsProviderRegion in written
+    for row in reading.written(state.statement, state.parameters):
+        if "region_code" in row:
+            region_code(row["region_code"], is_required=is_route)
+        if is_route and ("dial_code" in row or (state.is_update and "region_code" in row)):
+            reason = "a dial code follows from the country; change the object, or remove the route and add another"
+            raise ConfigRejected("dial_code", row.get("dial_code"), reason)
 
 
 SMS_SEND_RECORD: Table = SmsSendRecord.__table__  # type: ignore[assignment]
