@@ -29,7 +29,7 @@ from messaging.delivery.recipients import RecipientResult, open_recipients
 from messaging.delivery.status import SendStatus
 from messaging.delivery.windows import ChunkWindows, has_place
 from messaging.errors import DeliveryError, PreparationError
-from messaging.rate_limit import RateLimitUnavailable, RateWindows
+from messaging.rate_limit import Full, RateLimitUnavailable, RateWindows
 from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -195,7 +195,11 @@ class _Chunk:
         """Give back what is not begun (T11)."""
         rest, self._next = self._claims[self._next :], len(self._claims)
         for claimed in rest:
-            self._release(claimed, reason)
+            full = self._windows.pop_full(claimed)
+            if full is None:
+                self._release(claimed, reason)
+            else:
+                self._hold_back(claimed, full)
 
     def _release(self, claimed: Claim, reason: Reason) -> None:
         delay = self._delivery.rng.uniform(*reason.wait_seconds)
@@ -204,6 +208,14 @@ class _Chunk:
             code = MarkerCode.QUOTA_EXCEEDED  # else it would go to the end of its window's line
         self._delivery.committer.submit(
             Release(claimed, delay, reason.label, code=code, message=reason.message), self._tally
+        )
+
+    def _hold_back(self, claimed: Claim, full: Full) -> None:
+        """A window of the record's configuration is full (T10)."""
+        config_id = self._delivery.channel.config_id(claimed)
+        message = f"the {full.window} window of configuration {config_id} is full; due at the place reserved in it"
+        self._delivery.committer.submit(
+            Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
         )
 
     # -- preparation ------------------------------------------------------------------------------------------------
@@ -279,15 +291,9 @@ class _Chunk:
         """Take one send of the windows of the record's configuration; one that is full holds the record back (T10)."""
         limits = self._delivery.channel.rate_limits(claimed)
         full = None if limits is None else self._windows.find_full(claimed, limits, self._later)
-        if limits is None or full is None:
-            return True
-        message = (
-            f"the {full.window} window of configuration {limits.config_id} is full; due at the place reserved in it"
-        )
-        self._delivery.committer.submit(
-            Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
-        )
-        return False
+        if full is not None:
+            self._hold_back(claimed, full)
+        return full is None
 
     def _later(self) -> list[tuple[Claim, RateLimits | None]]:
         """The prepared records whose turn has not come, with the limits they will meet."""

@@ -43,6 +43,11 @@ class ChunkWindows:
                 self._answers |= zip([one.record_id for one in same], self._ask(limits, same), strict=True)
         return answer if isinstance(answer, Full) else None
 
+    def pop_full(self, claim: Claim) -> Full | None:
+        """The place reserved for a record whose turn will not come; None where none is."""
+        answer = self._answers.pop(claim.record_id, None)
+        return answer if isinstance(answer, Full) else None
+
     def _ask(self, limits: RateLimits, claims: Sequence[Claim]) -> list[Taken | Full]:
         return self._windows.take_many(
             self._channel,

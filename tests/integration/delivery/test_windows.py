@@ -84,6 +84,21 @@ def test_a_release_does_not_lose_a_records_place(make_desk: MakeDesk, client: "r
     assert all("stopping" in rows[i].error_message for i in ids[1:])
 
 
+def test_places_reserved_for_the_rest_of_a_chunk_outlive_its_hold(make_desk: MakeDesk, client: "redis.Redis") -> None:
+    desk = limited(make_desk, rate_limit_per_minute=1)
+    slow = desk.add_server(is_default=False)
+    first, refused = desk.records.accept(count=2)
+    other = desk.records.one(server_config_id=slow)
+    behind = desk.records.accept(count=2)
+    desk.server._on_transaction = lambda transaction: setattr(desk.ticker, "ahead", desk.ticker.ahead + 6)
+    assert desk.deliver(first, refused, other, *behind) == {"sent": 2, "released": 3}
+    rows = desk.records.rows()
+    assert {rows[i].error_code for i in (refused, *behind)} == {"QUOTA_EXCEEDED"}
+    places = [seconds_ahead(desk.records, i) for i in (refused, *behind)]
+    assert places == sorted(places)
+    assert places[0] >= FLOOR - 1
+
+
 @pytest.mark.parametrize(("daily", "per_minute"), [(None, None), (0, 0), (0, None), (-1, 0)])
 def test_f14_without_limits_redis_is_not_touched(
     make_desk: MakeDesk, client: "redis.Redis", daily: int | None, per_minute: int | None
