@@ -25,6 +25,7 @@ from messaging.db.session import transaction
 from messaging.delivery import requeue
 from messaging.delivery.cancel import Cancelled
 from messaging.delivery.cancel import cancel as cancel_record
+from messaging.delivery.request_fields import MAX_ID
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
@@ -39,7 +40,6 @@ from messaging.mail.template_files import TemplateChange
 from messaging.mail.template_tools import TemplateLine, TemplatePreview
 from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
-from messaging.request_fields import MAX_ID
 from messaging.requests import SendMail
 from messaging.settings import Settings, load_settings
 from messaging.templates.render import Renderer
