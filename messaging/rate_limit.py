@@ -144,6 +144,10 @@ class RateWindows:
             raise
         return [self._answer(channel, code, place, milliseconds) for code, place in answers]
 
+    def close(self) -> None:
+        """Close the connections. May be asked again: they are made anew."""
+        self._client.close()
+
     def _answer(self, channel: str, code: int, place: int, now: int) -> Taken | Full:
         if code == 0:
             return Taken()

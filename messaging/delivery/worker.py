@@ -46,6 +46,7 @@ class DeliveryWorker:
             window_seconds=settings.delivery.group_window_seconds,
             ticker=ticker,
         )
+        self._windows = rate_limit.connect(settings, clock=clock)
         self.watch = SendWatch(ticker)
         self._delivery = Delivery(
             engine=autocommitting(engine),
@@ -56,7 +57,7 @@ class DeliveryWorker:
             ticker=ticker,
             rng=rng,
             is_stopping=self._stopping.is_set,
-            windows=rate_limit.connect(settings, clock=clock),
+            windows=self._windows,
             watch=self.watch,
         )
 
@@ -81,6 +82,7 @@ class DeliveryWorker:
         self.stop()
         is_written = self._committer.close(grace_seconds)
         self._commit_engine.dispose()
+        self._windows.close()
         return is_written
 
 
