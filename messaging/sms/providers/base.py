@@ -67,6 +67,9 @@ CODE_WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 _CODE_WORDS = tuple((re.compile(pattern), category) for pattern, category in CODE_WORDS)
 _SEPARATORS = re.compile(r"[^A-Z0-9]+")
 
+#: What may be a phone number within prose.
+_NUMBER = re.compile(r"[0-9]{7,}")
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderConfig:
@@ -110,7 +113,7 @@ class OutgoingSms:
 
     record_id: int
     #: E.164 with the plus.
-    phone_number: str
+    phone_number: str = field(repr=False)
     content: str = field(repr=False)
     #: ISO 3166-1 alpha-2, `001`, or None where it was not needed.
     region_code: str | None = None
@@ -312,16 +315,15 @@ class Provider:
         """The refusal a reply states; `code` and `text` as found in it, of whatever type, None where it has none."""
         shown = str(code).strip() if isinstance(code, str | int) and not isinstance(code, bool) else ""
         words = text if isinstance(text, str) and text.strip() else f"HTTP status {reply.status}"
-        shown = shown or f"HTTP_{reply.status}"
         if category is None:
-            category = self.classify(shown, reply.status, words)
+            category = self.classify(shown or f"HTTP_{reply.status}", reply.status, words)
+        # Whoever answers at the address of a provider may repeat in any field what we sent.
+        shown = refusal_text(shown, config, message)[:MAX_CODE_CHARS] or f"HTTP_{reply.status}"
         logger.info(
             "provider refused a text message",
-            extra={"provider": self.label, "http_status": reply.status, "code": shown[:MAX_CODE_CHARS]},
+            extra={"provider": self.label, "http_status": reply.status, "code": shown},
         )
-        return Rejected(
-            shown[:MAX_CODE_CHARS], refusal_text(words, config, message), category, reply.retry_after_seconds
-        )
+        return Rejected(shown, refusal_text(words, config, message), category, reply.retry_after_seconds)
 
     def bad_response(self, reply: HttpReply) -> DeliveryError:
         """The error of a reply that does not say whether the message was taken."""
@@ -370,10 +372,13 @@ def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms) -> st
     for secret in (config.api_secret, config.api_key):
         if secret:
             words = words.replace(secret, "***")
-    for own, shown in ((message.content.strip(), "(text)"), (message.digits, "(number)")):
-        # A text of a few letters is found in any prose.
-        if len(own) >= 7:
-            words = words.replace(own, shown)
+    content = message.content.strip()
+    # A text of a few letters is found in any prose.
+    if len(content) >= 7:
+        words = words.replace(content, "(text)")
+    # With or without its country, with zeros before it, or as we wrote it.
+    own = message.digits[-7:]
+    words = _NUMBER.sub(lambda found: "(number)" if found[0].endswith(own) else found[0], words)
     return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:MAX_TEXT_CHARS]
 
 

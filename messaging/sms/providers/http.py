@@ -240,6 +240,8 @@ class _Exchange:
         #: Whether `before_body` let the request go; until then nothing of it is on its way.
         self.is_released = False
         self.has_reply_begun = False
+        #: What the system said when the call failed.
+        self.failure: OSError | None = None
 
     @property
     def is_written(self) -> bool:
@@ -253,6 +255,11 @@ class _Exchange:
             # A write that fails or runs out of time never comes back here: what lacks a part is not acted on.
             yield self.body
         self._written_at = self._ticker()
+
+    def failed(self, kind: type[Exception], failure: OSError) -> Exception:
+        """The connection layer's name for what the system said. Kept here, as that layer drops the causes of errors."""
+        self.failure = failure
+        return kind(str(failure))
 
     def connecting_seconds(self) -> float:
         return self._left(self._began_at + self._limits.connect_seconds)
@@ -297,12 +304,13 @@ class _Network(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
+        exchange = self.exchange
         try:
-            connected = self._connector.connect(host.strip("[]"), port, self.exchange.connecting_seconds())
+            connected = self._connector.connect(host.strip("[]"), port, exchange.connecting_seconds())
         except TimeoutError as exc:
-            raise httpcore2.ConnectTimeout(str(exc)) from exc
+            raise exchange.failed(httpcore2.ConnectTimeout, exc) from exc
         except OSError as exc:
-            raise httpcore2.ConnectError(str(exc)) from exc
+            raise exchange.failed(httpcore2.ConnectError, exc) from exc
         return _Stream(connected, self)
 
 
@@ -320,9 +328,9 @@ class _Stream(httpcore2.NetworkStream):
             self._socket.settimeout(exchange.reading_seconds())
             data = self._socket.recv(max_bytes)
         except TimeoutError as exc:
-            raise httpcore2.ReadTimeout(str(exc)) from exc
+            raise exchange.failed(httpcore2.ReadTimeout, exc) from exc
         except OSError as exc:
-            raise httpcore2.ReadError(str(exc)) from exc
+            raise exchange.failed(httpcore2.ReadError, exc) from exc
         exchange.has_reply_begun = True
         return data
 
@@ -336,22 +344,23 @@ class _Stream(httpcore2.NetworkStream):
             self._socket.settimeout(exchange.writing_seconds())
             self._socket.sendall(due)
         except TimeoutError as exc:
-            raise httpcore2.WriteTimeout(str(exc)) from exc
+            raise exchange.failed(httpcore2.WriteTimeout, exc) from exc
         except OSError as exc:
-            raise httpcore2.WriteError(str(exc)) from exc
+            raise exchange.failed(httpcore2.WriteError, exc) from exc
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.NetworkStream:
+        exchange = self._network.exchange
         try:
-            self._socket.settimeout(self._network.exchange.connecting_seconds())
+            self._socket.settimeout(exchange.connecting_seconds())
             secured = ssl_context.wrap_socket(self._socket, server_hostname=server_hostname)
         except TimeoutError as exc:
             self.close()
-            raise httpcore2.ConnectTimeout(str(exc)) from exc
+            raise exchange.failed(httpcore2.ConnectTimeout, exc) from exc
         except OSError as exc:
             self.close()
-            raise httpcore2.ConnectError(str(exc)) from exc
+            raise exchange.failed(httpcore2.ConnectError, exc) from exc
         return _Stream(secured, self._network)
 
     def close(self) -> None:
@@ -414,16 +423,18 @@ def _not_writable() -> PreparationError:
 
 
 def _fault(exc: Exception, exchange: _Exchange, *, is_sending: bool) -> DeliveryError:
+    failure = exchange.failure
     if exchange.is_written and is_sending:
         fault, words = HttpFault.HTTP_NO_REPLY, "the request was written and no reply came"
     elif isinstance(exc, httpcore2.TimeoutException):
         fault, words = HttpFault.HTTP_TIMEOUT, "no answer in time" if exchange.is_written else "not written in time"
-    elif isinstance(exc.__cause__, ssl.SSLCertVerificationError):
-        fault, words = HttpFault.HTTP_TLS, exc.__cause__.verify_message
+    elif isinstance(failure, ssl.SSLCertVerificationError):
+        fault, words = HttpFault.HTTP_TLS, "the certificate cannot be verified"
     else:
         fault, words = HttpFault.HTTP_CONNECT, "no connection, or it ended early"
-    if isinstance(exc.__cause__, OSError) and fault is not HttpFault.HTTP_TLS:
-        words = f"{words}: {exc.__cause__.strerror or exc.__cause__}"
+    if failure is not None:
+        detail = failure.verify_message if isinstance(failure, ssl.SSLCertVerificationError) else failure.strerror
+        words = f"{words}: {detail or failure}"
     return DeliveryError(fault.category, fault, words[:MAX_WORDS_CHARS], is_uncertain=fault is HttpFault.HTTP_NO_REPLY)
 
 
