@@ -325,13 +325,13 @@ class Provider:
         )
         return Rejected(shown, refusal_text(words, config, message), category, reply.retry_after_seconds)
 
-    def bad_response(self, reply: HttpReply) -> DeliveryError:
-        """The error of a reply that does not say whether the message was taken."""
+    def bad_response(self, reply: HttpReply, *, is_uncertain: bool = True) -> DeliveryError:
+        """The error of a reply that does not say whether the message was taken, or of a look-up's that says nothing."""
         return DeliveryError(
             ErrorCategory.UNKNOWN,
             BAD_RESPONSE,
             f"{self.label}: HTTP status {reply.status} with a body that cannot be read",
-            is_uncertain=True,
+            is_uncertain=is_uncertain,
         )
 
 

@@ -19,6 +19,7 @@ from messaging.sms.providers.base import (
     e164_of,
     entry,
     json_of,
+    readable,
     time_of,
 )
 from messaging.sms.providers.http import HttpClient
@@ -124,7 +125,7 @@ class Infobip(Provider):
         return GROUP.get(group, ErrorCategory.UNKNOWN)
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
-        return [_receipt(result) for result in self._results(body)]
+        return readable(self.label, self._results(body), _receipt)
 
     def parse_inbound(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Inbound]:
         found = []
@@ -165,12 +166,12 @@ def _group_of(status: Any) -> int | None:
     return GROUP_ID.get(name) if isinstance(name, str) else None
 
 
-def _receipt(result: Any) -> Receipt:
+def _receipt(result: Any) -> Receipt | None:
     status = entry(result, "status")
     message_id = entry(result, "messageId")
     group = _group_of(status)
     if not isinstance(message_id, str) or group is None:
-        raise ReceiptUnreadable("infobip", "a result without messageId or status group")
+        return None
     said = RECEIPT_STATUS[group]
     if said is DeliveryStatus.DELIVERED and entry(status, "id") == DELIVERED_TO_OPERATOR:
         said = DeliveryStatus.UNKNOWN

@@ -71,7 +71,28 @@ class Sinch(Provider):
 
     def check_config(self, config: ProviderConfig) -> None:
         super().check_config(config)
-        _base(config)
+        self.base(config)
+
+    def base(self, config: ProviderConfig) -> str:
+        """Everything before `/batches`; `api_endpoint` replaces the service plan too.
+
+        Raises: PreparationError, PROVIDER_CONFIG_INVALID.
+        """
+        endpoint = base_url(config, self.label)
+        if endpoint:
+            return endpoint
+        region = (config.ext("region") or DEFAULT_REGION).lower()
+        if region not in REGIONS:
+            raise PreparationError(
+                MarkerCode.PROVIDER_CONFIG_INVALID,
+                f"{self.label}: ext_config.region is {region[:20]!r}; allowed: {', '.join(REGIONS)}",
+            )
+        plan = (config.account_id or "").strip()
+        if not plan:
+            raise PreparationError(
+                MarkerCode.PROVIDER_CONFIG_INVALID, f"{self.label}: account_id, the service plan, is missing"
+            )
+        return f"https://{region}.sms.api.sinch.com/xms/v1/{plan}"
 
     def send(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
@@ -88,7 +109,7 @@ class Sinch(Provider):
         if callback is not None:
             batch |= {"delivery_report": "per_recipient_final", "callback_url": callback}
         reply = client.post(
-            f"{_base(config)}/batches",
+            f"{self.base(config)}/batches",
             headers={"Authorization": f"Bearer {config.api_key}", "Content-Type": "application/json"},
             body=json.dumps(batch).encode(),
             before_body=before_body,
@@ -113,7 +134,8 @@ class Sinch(Provider):
         if not isinstance(statuses, list):
             raise ReceiptUnreadable(self.label, "a delivery report without statuses")
         # A batch of ours has one recipient, so one of these counts it.
-        return [_receipt(batch_id, status) for status in statuses if entry(status, "count") != 0]
+        counted = [status for status in statuses if isinstance(status, dict) and status.get("count") != 0]
+        return [_receipt(batch_id, status) for status in counted]
 
     def check_receipt(
         self, config: ProviderConfig, url: str, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]
@@ -141,24 +163,6 @@ class Sinch(Provider):
             return []
         at = time_of(entry(said, "sent_at")) or time_of(entry(said, "received_at"))
         return [Inbound(number, str(entry(said, "to") or ""), words, at)]
-
-
-def _base(config: ProviderConfig) -> str:
-    """Everything before `/batches`; `api_endpoint` replaces the service plan too."""
-    if base_url(config, Sinch.label):
-        return base_url(config, Sinch.label)
-    region = (config.ext("region") or DEFAULT_REGION).lower()
-    if region not in REGIONS:
-        raise PreparationError(
-            MarkerCode.PROVIDER_CONFIG_INVALID,
-            f"{Sinch.label}: ext_config.region is {region[:20]!r}; allowed: {', '.join(REGIONS)}",
-        )
-    plan = (config.account_id or "").strip()
-    if not plan:
-        raise PreparationError(
-            MarkerCode.PROVIDER_CONFIG_INVALID, f"{Sinch.label}: account_id, the service plan, is missing"
-        )
-    return f"https://{region}.sms.api.sinch.com/xms/v1/{plan}"
 
 
 def _receipt(batch_id: str, report: Any) -> Receipt:

@@ -235,8 +235,8 @@ class _Calls:
             asked = urlencode(_pairs(params))
             reply = self._client.get(f"{url}?{asked}" if asked else url, headers=sent)
         self._reply = reply
-        if reply.is_success and not isinstance(reply.json(), dict):
-            raise self._twilio.bad_response(reply)
+        if reply.is_success and not _has_shape(method, reply.json()):
+            raise self._twilio.bad_response(reply, is_uncertain=method == "POST")
         return Response(reply.status, reply.text, dict(reply.headers))
 
 
@@ -269,6 +269,14 @@ def _messages(config: ProviderConfig, calls: _Calls) -> "MessageList":
     version.domain.base_url = base_url(config, Twilio.label, BASE)
     version.version = ""
     return MessageList(version, account)
+
+
+def _has_shape(method: str, said: Any) -> bool:
+    """Whether the package can read a success: a resource, or a list of them."""
+    if method == "POST":
+        return isinstance(said, dict)
+    listed = entry(said, "messages")
+    return isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
 
 
 def _basic(user: str, password: str) -> str:
