@@ -18,8 +18,9 @@ from messaging.mail.addresses import AddressError, Mailbox, from_canonical, pars
 from messaging.mail.attachments import AttachmentError, checked_references
 from messaging.mail.headers import clean_text
 from messaging.mail.servers import resolve_server
-from messaging.mail.templates import Templates, find_template, render_template, with_derived_text
+from messaging.mail.templates import Templates, find_template, render_template, template_name, with_derived_text
 from messaging.requests import BodyMode, Priority
+from messaging.templates.filling import check_storable
 from messaging.templates.render import Renderer
 
 #: Columns that preparation may fill; one that it does not name, or names None, stays as it is.
@@ -108,7 +109,7 @@ def _from_template(template: Mapping[str, Any], record: Mapping[str, Any], sourc
     """What the template gives of what the request leaves out."""
     rendered = render_template(template, record, sources.renderer, max_body_chars=sources.max_body_chars)
     for column in ("subject", "body_html", "body_text"):
-        _check_storable(template, column, getattr(rendered, column))
+        check_storable(template_name(template), column, getattr(rendered, column))
     prepared: dict[str, Any] = {"missing_variables": list(rendered.missing) or None}
     for column in ("subject", "body_mode", "body_html", "body_text"):
         text = getattr(rendered, column)
@@ -122,22 +123,6 @@ def _from_template(template: Mapping[str, Any], record: Mapping[str, Any], sourc
     if record["priority"] is None and template["default_priority"] in Priority.__members__:
         prepared["priority"] = template["default_priority"]
     return prepared
-
-
-def _check_storable(template: Mapping[str, Any], column: str, text: str | None) -> None:
-    """No column takes a NUL or half a surrogate pair, and a template can write either."""
-    if text is None:
-        return
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        reason = "a lone surrogate, which is no character"
-    else:
-        if "\x00" not in text:
-            return
-        reason = "a NUL character"
-    template_name = f"mail template {template['id']} ({template['code']})"
-    raise PreparationError(MarkerCode.RENDER_FAILED, f"{template_name}: {column} comes out with {reason}")
 
 
 def _attachments(template: Mapping[str, Any]) -> list[dict[str, Any]]:

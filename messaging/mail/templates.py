@@ -14,15 +14,13 @@ from messaging.mail.bodies import resolve_direct
 from messaging.mail.headers import clean_text
 from messaging.mail.servers import tiers
 from messaging.requests import BodyMode
-from messaging.templates.errors import RenderedTooLong, RenderError
+from messaging.templates.filling import fail, fill
 from messaging.templates.render import Renderer, Source
 
 logger = logging.getLogger(__name__)
 
 #: The record's column.
 MAX_SUBJECT_CHARS = 500
-#: Characters of missing names that an error repeats.
-MAX_NAMES_CHARS = 300
 
 #: How each column is rendered: only html has entities, only a header is one line.
 SOURCES = {
@@ -144,6 +142,11 @@ def with_derived_text(
     return mode, text
 
 
+def template_name(row: Mapping[str, Any]) -> str:
+    """A template as errors name it."""
+    return f"mail template {row['id']} ({row['code']})"
+
+
 def source_of(column: str, text: str) -> Source:
     """A column's template as the renderer takes it."""
     return Source(text, **SOURCES[column])
@@ -163,24 +166,21 @@ def _given(text: str | None) -> str | None:
 
 
 def _fail(row: Mapping[str, Any], marker: MarkerCode, reason: str, cause: Exception | None = None) -> NoReturn:
-    raise PreparationError(marker, f"mail template {row['id']} ({row['code']}): {reason}") from cause
+    fail(template_name(row), marker, reason, cause)
 
 
 def _rendered(
     row: Mapping[str, Any], record: Mapping[str, Any], columns: tuple[str, ...], renderer: Renderer
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     sources = {column: source_of(column, row[column]) for column in columns if row[column] is not None}
-    try:
-        rendered = renderer.render(sources, record["template_variables"] or {})
-    except RenderedTooLong as exc:
-        is_subject = exc.column == "subject"
-        _fail(row, MarkerCode.SUBJECT_TOO_LONG if is_subject else MarkerCode.BODY_TOO_LARGE, str(exc), exc)
-    except RenderError as exc:
-        _fail(row, MarkerCode.RENDER_FAILED, str(exc), exc)
-    if row["strict"] and rendered.missing:
-        names = ", ".join(rendered.missing)
-        shown = names if len(names) <= MAX_NAMES_CHARS else names[:MAX_NAMES_CHARS] + "…"
-        _fail(row, MarkerCode.RENDER_FAILED, f"it is strict and misses {shown}")
+    rendered = fill(
+        template_name(row),
+        sources,
+        record["template_variables"] or {},
+        renderer,
+        is_strict=row["strict"],
+        too_long=lambda column: MarkerCode.SUBJECT_TOO_LONG if column == "subject" else MarkerCode.BODY_TOO_LARGE,
+    )
     return rendered.texts, rendered.missing
 
 
