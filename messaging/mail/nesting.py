@@ -25,17 +25,22 @@ _VOID = frozenset(
 )
 #: Elements whose content is text up to their end tag.
 _TEXT_ONLY = frozenset({"iframe", "noembed", "noframes", "style", "textarea", "title", "xmp"})
-#: Elements that end by themselves where one around them ends.
-_ENDS_BY_ITSELF = frozenset({"dd", "dt", "li", "optgroup", "option", "p", "rb", "rp", "rt", "rtc"})
-_PARTS_OF_TABLE = frozenset({"tbody", "td", "tfoot", "th", "thead", "tr"})
-#: Elements whose end tag ends those within them that end by themselves.
-_ENDS_OTHERS = frozenset(
+#: Blocks, before which an open paragraph ends. Not so a table, in html without a document type.
+_BLOCKS = frozenset(
     {
-        *("address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt"),
-        *("fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "li", "main", "menu", "nav"),
-        *("ol", "p", "section", "summary", "ul"),
+        *("address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset"),
+        *("figcaption", "figure", "footer", "header", "hgroup", "main", "menu", "nav", "ol", "p", "section"),
+        *("summary", "ul"),
     }
 )
+#: Element -> those that it ends when it begins right within one.
+_ENDED_BY_START = {
+    **dict.fromkeys(_BLOCKS, frozenset({"p"})),
+    "li": frozenset({"li"}),
+    **dict.fromkeys(("dd", "dt"), frozenset({"dd", "dt"})),
+    **dict.fromkeys(("td", "th"), frozenset({"td", "th"})),
+    "tr": frozenset({"tr"}),
+}
 
 
 def nesting_bound(html: str, *, limit: int) -> int:
@@ -55,8 +60,12 @@ def nesting_bound(html: str, *, limit: int) -> int:
             continue
         name, at = tag[1].lower(), tag.end()
         if tag[0][1] == "/":
-            _close(opened, name)
+            # Only what was opened last surely ends, and a form not even then; else too much is counted.
+            if opened and opened[-1] == name != "form":
+                opened.pop()
         elif name not in _VOID:
+            if opened and opened[-1] in _ENDED_BY_START.get(name, ()):
+                opened.pop()
             opened.append(name)
             if name in _TEXT_ONLY:
                 # Where it is no text after all, what looks like a tag in there counts, once and for all.
@@ -78,17 +87,3 @@ def _after(html: str, markup: re.Match[str]) -> int:
     if markup[0][-1] in "!?/":
         return html.find(">", markup.end()) + 1 or len(html)
     return len(html)
-
-
-def _close(opened: list[str], name: str) -> None:
-    """Take the element that this end tag surely ends off the open ones; where that is not sure, none."""
-    if name in _PARTS_OF_TABLE or name == "table":
-        passed = _ENDS_BY_ITSELF | _PARTS_OF_TABLE
-    else:
-        passed = _ENDS_BY_ITSELF if name in _ENDS_OTHERS else frozenset()
-    for position in range(len(opened) - 1, -1, -1):
-        if opened[position] == name:
-            del opened[position:]
-            return
-        if opened[position] not in passed:
-            return

@@ -74,6 +74,12 @@ def test_no_style_sheet_is_fetched_and_no_file_is_read(tmp_path: Path, form: str
         "<div x=\"</div>\" y='>'>" * 20_000,
         "<table><tr><td>" * 20_000,
         "<table><p><td></p>" * 20_000,
+        "<tr><rb><rb></tr>" * 20_000,
+        "<li><li></li><rp></li>" * 20_000,
+        "<div><ul></div><li></ul></div><div><dl></div><dd></dl></div>" * 20_000,
+        "<form><table></form></table></form>" * 20_000,
+        "".join(f"<b id={i}><p></b>" for i in range(2_000)),
+        "".join(f"<b id={i}><p></p></b><span></b></span>" for i in range(2_000)) + "<b>" * 200,
         "<svg><title><g></title>" * 20_000,
         '<div><p a ="></div>"></p>' * 20_000,
         "<p><b></p>" * 20_000,
@@ -87,9 +93,8 @@ def test_html_that_nests_too_deeply_is_refused_before_it_can_end_the_process(nes
 
 
 def test_html_of_many_rows_is_not_deep() -> None:
-    row = (
-        "<tr><td align=left><p>a<p>b<ul><li>x<li>y</ul><b>c</b><br><img src='cid:a'></td><td><a href=x>y</a></td></tr>"
-    )
+    left = "<td align=left><p>a<p>b<ul><li>x<li>y</li></ul><b>c</b><br><img src='cid:a'></td>"
+    row = f"<tr>{left}<td><a href=x>y</a></td></tr>"
     html = "<style>td{color:red}</style><table>" + row * 1000 + "</table>"
     assert nesting_bound(html, limit=MAX_NESTING) < 12
     assert inline_css(html).count("color: red") == 2000
