@@ -159,11 +159,11 @@ def test_a_server_error_without_a_code_has_the_status(desk: Desk) -> None:
 
 def test_neither_secret_nor_number_reach_a_log_or_a_refusal(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    words = f"8613800138000 {ACCESS_KEY_SECRET} {ACCESS_KEY_ID} the local text"
+    words = f"13800138000 8613800138000 {ACCESS_KEY_SECRET} {ACCESS_KEY_ID} the local text"
     desk.server.next.append(Reply(400, {"Code": "isv.X", "Message": words}))
     refused = desk.send()
     desk.config = replace(desk.config, ext_config=[ACCESS_KEY_SECRET])
     desk.send()
     said = json.dumps([str(refused), caplog.text, repr(desk.config), repr(desk.message)])
     for secret in ("13800138000", ACCESS_KEY_SECRET, ACCESS_KEY_ID, "the local text", "12 34*~"):
-        assert secret not in said.replace(repr(desk.message.phone_number), "")
+        assert secret not in said

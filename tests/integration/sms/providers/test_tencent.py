@@ -204,6 +204,6 @@ def test_neither_secret_nor_number_reach_a_log_or_a_refusal(desk: Desk, caplog: 
     caplog.set_level(logging.DEBUG)
     words = f"+8613800138000 {SECRET_KEY} {SECRET_ID} the local text"
     desk.server.next.append(Reply(200, error("AuthFailure.X", words)))
-    said = json.dumps([str(desk.send()), caplog.text, repr(desk.config)])
+    said = json.dumps([str(desk.send()), caplog.text, repr(desk.config), repr(desk.message)], ensure_ascii=False)
     for secret in ("13800138000", SECRET_KEY, SECRET_ID, "the local text", "十分钟"):
         assert secret not in said

@@ -113,7 +113,7 @@ def test_any_2xx_is_taken_as_received() -> None:
 
 
 #: As in https://developers.cm.com/messaging/docs/incoming-messages, and the shape before it.
-REPLIES = [
+REPLIES: list[dict[str, Any]] = [
     {
         "reference": "17",
         "from": {"number": "+447911123456", "name": ""},
