@@ -5,13 +5,16 @@ nothing to evict and nothing stale to write back. Refilled by one query for all 
 """
 
 import threading
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
-from sqlalchemy import Engine, Table, Text, and_, or_, select, type_coerce
+from sqlalchemy import Connection, Engine, Table, Text, and_, or_, select, type_coerce
 
+from messaging import tenancy
+from messaging.category import MarkerCode
 from messaging.clock import Ticker
 from messaging.db.encryption import Encrypted
+from messaging.errors import PreparationError
 
 #: A configuration's columns; credentials as ciphertext.
 Config = Mapping[str, Any]
@@ -20,9 +23,13 @@ Config = Mapping[str, Any]
 class ConfigCache:
     """Configurations of one table by id, and each tenant's defaults. Any thread may ask."""
 
-    def __init__(self, engine: Engine, table: Table, *, ttl_seconds: float, ticker: Ticker) -> None:
+    def __init__(
+        self, engine: Engine, table: Table, *, ttl_seconds: float, ticker: Ticker, rank: str = "sequence"
+    ) -> None:
+        """`rank`: the column by which a tenant's defaults are ordered, lowest first."""
         self._engine = engine
         self._table = table
+        self._rank = rank
         self._ttl = ttl_seconds
         self._ticker = ticker
         self._lock = threading.Lock()
@@ -64,7 +71,7 @@ class ConfigCache:
         statement = (
             select(*columns)
             .where(or_(t.c.id.in_(ids), and_(t.c.tenant_id.in_(tenants), t.c.is_default, t.c.active)))
-            .order_by(t.c.sequence, t.c.id)
+            .order_by(t.c[self._rank], t.c.id)
         )
         with self._engine.connect() as connection:
             rows: list[Config] = [dict(row._mapping) for row in connection.execute(statement)]
@@ -73,3 +80,67 @@ class ConfigCache:
             tenant: [row for row in rows if row["tenant_id"] == tenant and row["is_default"] and row["active"]]
             for tenant in tenants
         }
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+class KeyedRows(Generic[_Key]):
+    """Rows by a key that many of them may share, each key read again once it is older than the promise. Any thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        read: Callable[[Connection, Collection[_Key]], Iterable[tuple[_Key, Mapping[str, Any]]]],
+        *,
+        ttl_seconds: float,
+        ticker: Ticker,
+    ) -> None:
+        """`read` answers the rows of some keys by one query, in the order in which they are kept."""
+        self._engine = engine
+        self._read = read
+        self._ttl = ttl_seconds
+        self._ticker = ticker
+        self._lock = threading.Lock()
+        #: When a key was read, and its rows.
+        self._rows: dict[_Key, tuple[float, list[Mapping[str, Any]]]] = {}
+
+    def ensure(self, keys: Iterable[_Key]) -> None:
+        """Have these keys' rows, by one query at most. Raises what the driver raises."""
+        with self._lock:
+            self._ensure(set(keys))
+
+    def get(self, key: _Key) -> Sequence[Mapping[str, Any]]:
+        """The key's rows; empty when there are none."""
+        with self._lock:
+            self._ensure({key})
+            return self._rows[key][1]
+
+    def _ensure(self, keys: set[_Key]) -> None:
+        now = self._ticker()
+        fresh = {key: entry for key, entry in self._rows.items() if now - entry[0] < self._ttl}
+        missing = keys - fresh.keys()
+        if not missing:
+            return
+        read: dict[_Key, list[Mapping[str, Any]]] = {key: [] for key in missing}
+        with self._engine.connect() as connection:
+            for key, row in self._read(connection, missing):
+                read[key].append(row)
+        self._rows = fresh | {key: (now, rows) for key, rows in read.items()}
+
+
+class Configs(Protocol):
+    """Where a configuration is found by its id."""
+
+    def find(self, config_id: int, /) -> Config | None: ...
+
+
+def find_visible_by_id(configs: Configs, config_id: int, tenant_id: int, *, what: str) -> Config:
+    """The configuration a prepared record of this tenant was given: own or the platform's, disabled or not.
+
+    Raises: PreparationError, `CONFIG_NOT_RESOLVABLE`, when it is gone; `what` says of which kind.
+    """
+    config = configs.find(config_id)
+    if config is None or config["tenant_id"] not in tenancy.tiers(tenant_id):
+        raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, f"{what} {config_id} is gone")
+    return config

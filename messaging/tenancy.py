@@ -101,3 +101,10 @@ def is_multi_tenancy() -> bool:
 def is_single_tenant() -> bool:
     """Whether somebody said that rows belong to no tenants. An unconfigured process is not that."""
     return _multi_tenancy is False
+
+
+def tiers(tenant_id: int) -> tuple[int, ...]:
+    """Whose rows may serve a record of this tenant, in order: its own, then the platform's."""
+    if not is_multi_tenancy():
+        return (SINGLE_TENANT_ID,)
+    return (PLATFORM_TENANT_ID,) if tenant_id == PLATFORM_TENANT_ID else (tenant_id, PLATFORM_TENANT_ID)

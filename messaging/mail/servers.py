@@ -3,22 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
+from messaging import config_cache, tenancy
 from messaging.category import MarkerCode
 from messaging.config_cache import Config, ConfigCache
 from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.errors import PreparationError
 from messaging.mail.smtp import Security, SmtpServer
 from messaging.requests import MessageScope
-from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID, is_multi_tenancy
+from messaging.tenancy import PLATFORM_TENANT_ID
 
 
 def tiers(scope: str, tenant_id: int) -> tuple[int, ...]:
     """Tenants whose defaults are looked at, in order."""
-    if not is_multi_tenancy():
-        return (SINGLE_TENANT_ID,)
-    if scope == MessageScope.PLATFORM:
-        return (PLATFORM_TENANT_ID,)
-    return (tenant_id, PLATFORM_TENANT_ID)
+    return tenancy.tiers(PLATFORM_TENANT_ID if scope == MessageScope.PLATFORM else tenant_id)
 
 
 def resolve_server(record: Mapping[str, Any], configs: ConfigCache, *, preferred_id: int | None = None) -> Config:
@@ -60,12 +57,7 @@ def find_visible_by_id(record: Mapping[str, Any], configs: ConfigCache) -> Confi
 
     Raises: PreparationError, `CONFIG_NOT_RESOLVABLE`, when it is gone.
     """
-    config_id = record["server_config_id"]
-    config = configs.find(config_id)
-    visible = (record["tenant_id"], PLATFORM_TENANT_ID if is_multi_tenancy() else SINGLE_TENANT_ID)
-    if config is None or config["tenant_id"] not in visible:
-        raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, f"mail server {config_id} is gone")
-    return config
+    return config_cache.find_visible_by_id(configs, record["server_config_id"], record["tenant_id"], what="mail server")
 
 
 def smtp_server(config: Config) -> SmtpServer:

@@ -34,6 +34,13 @@ def to_json(variables: Mapping[str, Any]) -> str:
     return _to_json(plain)
 
 
+def value_text(value: Any) -> str:
+    """A value for whoever takes texts only: a text as it is, nothing as an empty one, anything else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else _to_json(value)
+
+
 def _plain(value: Any, path: str, within: list[int]) -> Any:
     """A value of exact JSON types; `within` are the ids of what it stands in."""
     match value:

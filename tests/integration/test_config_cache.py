@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from messaging.config_cache import ConfigCache
 from messaging.db.encryption import decrypt
 from messaging.mail.models import MAIL_SEND_SERVER_CONFIG, MailSendServerConfig
+from messaging.tenancy import use_multi_tenancy
 from tests.conftest import MakeSettings
 
 
@@ -27,6 +28,7 @@ def clock() -> Clock:
 @pytest.fixture
 def cache(make_settings: MakeSettings, engine: Engine, clock: Clock) -> ConfigCache:
     make_settings()
+    use_multi_tenancy(False)
     return ConfigCache(engine, MAIL_SEND_SERVER_CONFIG, ttl_seconds=1, ticker=clock)
 
 

@@ -40,6 +40,7 @@ from messaging.sms.providers.base import (
     word_of,
 )
 from messaging.sms.providers.http import HttpClient
+from messaging.templates.given import value_text
 
 DEFAULT_BASE_URL = "https://dysmsapi.aliyuncs.com"
 DEFAULT_REGION = "cn-hangzhou"
@@ -212,16 +213,8 @@ def _pairs(parameters: Mapping[str, str]) -> str:
 
 def template_param(variables: Mapping[str, Any]) -> str:
     """The variables as a JSON object of texts: another value draws `isv.INVALID_JSON_PARAM`."""
-    texts = {name: _as_text(value) for name, value in variables.items()}
+    texts = {name: value_text(value) for name, value in variables.items()}
     return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _domestic(told: Any) -> Receipt | None:
