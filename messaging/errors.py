@@ -4,7 +4,8 @@ MessagingError
   MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
   ConfigRejected(ValueError)    a server's configuration cannot be saved
     TemplateRejected            a template cannot be saved
-  FileRejected(ValueError)      a file of templates or seeds cannot be used
+  EntryRejected(ValueError)     what cannot be on the suppression list
+  FileRejected(ValueError)      a file of templates, seeds or entries cannot be used
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
@@ -82,11 +83,21 @@ class TemplateRejected(ConfigRejected):
         return f"{self.field} is {shown_value(self.value)}: {self.reason}"
 
 
+class EntryRejected(MessagingError, ValueError):
+    """What cannot be an entry of the suppression list, or cannot be lifted so; nothing was written."""
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        self.field = field
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{field} is {shown_value(value)}: {reason}")
+
+
 class FileRejected(MessagingError, ValueError):
-    """A file of templates or seeds cannot be used; nothing was written. A secret is neither kept here nor shown."""
+    """A file of templates, seeds or entries cannot be used; nothing was written. No secret is kept here or shown."""
 
     def __init__(self, file: str, reason: str, *, key: str | None = None, field: str | None = None) -> None:
-        #: Path within the folder that was read.
+        #: Path within the folder that was read, or of the file itself.
         self.file = file
         #: The seed's key, or the template's code; None when the file does not say.
         self.key = key

@@ -87,6 +87,11 @@ def rate_limited(channel: str, result: str, count: int = 1) -> None:
     _child("rate_limited", channel, result).inc(count)
 
 
+def suppressed(channel: str, count: int = 1) -> None:
+    """Recipients that were not contacted because they are on the suppression list."""
+    _child("suppressed", channel).inc(count)
+
+
 def promoted(channel: str, count: int = 1) -> None:
     """Waiting records put in line because their time has come (T2a)."""
     _child("promoted", channel).inc(count)
@@ -224,6 +229,7 @@ class _Metrics:
     released: "Counter"
     quota: "Counter"
     rate_limited: "Counter"
+    suppressed: "Counter"
     promoted: "Counter"
     swept: "Counter"
     poison: "Counter"
@@ -315,6 +321,7 @@ def _make_metrics() -> _Metrics:
         released=Counter("messaging_released_total", "Claims given back unused", ["channel", "reason"]),
         quota=Counter("messaging_quota_total", "Records at the monthly quota", ["channel", "result"]),
         rate_limited=Counter("messaging_rate_limited_total", "Sends held back by windows", ["channel", "result"]),
+        suppressed=Counter("messaging_suppressed_total", "Recipients on the suppression list", ["channel"]),
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),

@@ -7,7 +7,7 @@ committer at once. Source: the protocol, section 2.
 import logging
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +27,7 @@ from messaging.delivery.outcome import Failure, judge
 from messaging.delivery.preparing import Preparing, unforeseen, unworded
 from messaging.delivery.recipients import RecipientResult, open_recipients
 from messaging.delivery.status import SendStatus
+from messaging.delivery.suppressing import Suppressing
 from messaging.delivery.windows import ChunkWindows, has_place
 from messaging.errors import DeliveryError, PreparationError
 from messaging.rate_limit import Full, RateLimitUnavailable, RateWindows
@@ -164,7 +165,10 @@ class _Chunk:
         #: Position of the next claim that is neither begun nor given back.
         self._next = 0
         self._windows = ChunkWindows(delivery.windows, delivery.channel.name)
-        self._preparing = Preparing(delivery.engine, delivery.channel, delivery.settings.quota, delivery.ticker)
+        self._suppressing = Suppressing(delivery.engine, delivery.channel)
+        self._preparing = Preparing(
+            delivery.engine, delivery.channel, self._suppressing, delivery.settings.quota, delivery.ticker
+        )
         self._hold_until = delivery.ticker() + delivery.settings.delivery.chunk_hold_seconds
 
     def run(self) -> None:
@@ -172,11 +176,13 @@ class _Chunk:
             return
         delivery = self._delivery
         try:
+            self._suppressing.load(self._claims)
             delivery.channel.load(self._claims)
         except SQLAlchemyError as exc:
             logger.warning("database away before the send", extra={"error": type(exc).__name__})
             self.release_rest(Reason.DEPENDENCY)
             return
+        self._end_suppressed()
         is_first = True
         while self._next < len(self._claims):
             if not is_first and delivery.ticker() >= self._hold_until:
@@ -218,6 +224,27 @@ class _Chunk:
             Release(claimed, full.wait_seconds, None, code=MarkerCode.QUOTA_EXCEEDED, message=message), self._tally
         )
 
+    # -- suppression list -------------------------------------------------------------------------------------------
+
+    def _end_suppressed(self) -> None:
+        """What has nobody left because of the list ends before anything is prepared or charged for it."""
+        started = self._delivery.ticker()
+        unread = self._suppressing.unread
+        stopped = [claimed for claimed in self._claims if self._suppressing.is_stopped(claimed)]
+        self._drop({claimed.record_id for claimed in stopped} | unread.keys())
+        for claimed in stopped:
+            self._record_suppressed(claimed, started)
+        for claimed, exc in unread.values():
+            logger.error("recipients not read", extra={"record_id": claimed.record_id, **unworded(exc)})
+            self._record(claimed, unforeseen(MarkerCode.UNEXPECTED, exc), started)
+
+    def _record_suppressed(self, claimed: Claim, started: float) -> None:
+        self._record(claimed, {}, started, self._delivery.channel.recipients(claimed.content))
+
+    def _drop(self, record_ids: Set[int]) -> None:
+        """Go on without these, none of which is begun."""
+        self._claims = [claimed for claimed in self._claims if claimed.record_id not in record_ids]
+
     # -- preparation ------------------------------------------------------------------------------------------------
 
     def _prepare_some(self) -> bool:
@@ -225,11 +252,12 @@ class _Chunk:
         delivery = self._delivery
         started = delivery.ticker()
         result = self._preparing.prepare_some(self._claims[self._next :])
-        gone = {claimed.record_id for claimed in (*result.lost, *result.conflicted, *result.unclear)}
-        gone |= {claimed.record_id for claimed, _ in result.failed}
-        self._claims = [claimed for claimed in self._claims if claimed.record_id not in gone]
+        gone = {c.record_id for c in (*result.lost, *result.conflicted, *result.unclear, *result.suppressed)}
+        self._drop(gone | {claimed.record_id for claimed, _ in result.failed})
         for claimed, failure in result.failed:
             self._record(claimed, failure, started)
+        for claimed in result.suppressed:
+            self._record_suppressed(claimed, started)
         for claimed in result.conflicted:
             self._release(claimed, Reason.LEDGER)
         if result.lost:
@@ -258,7 +286,8 @@ class _Chunk:
             delivery.watch.begin(claimed)
             try:
                 recipients = delivery.channel.recipients(claimed.content)
-                to_name = open_recipients(recipients, claimed.results)
+                suppressed = self._suppressing.results(claimed)
+                to_name = [r for r in open_recipients(recipients, claimed.results) if r not in suppressed]
                 if to_name and not self._may_send(claimed):
                     return
                 gate = SendGate(claimed.claimed_at, delivery.limits, delivery.ticker)
@@ -319,6 +348,7 @@ class _Chunk:
             at=_iso(delivery.clock()),
             retry=delivery.settings.retry,
             rng=delivery.rng,
+            suppressed=self._suppressing.results(claimed),
         )
         outcome.config_id = delivery.channel.config_id(claimed)
         outcome.started_at = started

@@ -11,6 +11,7 @@ from sqlalchemy import Table
 
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
+from messaging.suppression import Subject
 
 #: Label of who takes a message while that is not known: not prepared yet, or its configuration is gone.
 UNKNOWN_PROVIDER = "unknown"
@@ -97,6 +98,13 @@ class Channel(Protocol):
         """Read what preparing and sending these records will need, one query for each kind of it.
 
         Raises what the driver raises.
+        """
+
+    def subject(self, content: Mapping[str, Any]) -> Subject:
+        """What of a record with these columns the suppression list is asked about, before every attempt. No I/O.
+
+        It names all `recipients`. Asked for once more with what `prepare` found, where the list has anything: who the
+        message is from may be open before.
         """
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:

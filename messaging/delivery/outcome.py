@@ -15,7 +15,7 @@ from typing import Any, assert_never
 from sqlalchemy import Connection
 
 from messaging import metrics
-from messaging.category import MARKER_CATEGORY, ErrorCategory
+from messaging.category import MARKER_CATEGORY, ErrorCategory, MarkerCode
 from messaging.clock import Ticker
 from messaging.delivery import statements
 from messaging.delivery.channel import Channel, Claim
@@ -72,6 +72,8 @@ class Outcome:
     #: What a late outcome knows: recipients closed before, those it adds as accepted, and whether nobody is open then.
     late_results: Results | None = None
     is_late_sent: bool = False
+    #: Recipients that were not contacted because of the suppression list.
+    suppressed: int = 0
     #: What the other side will call the message; None leaves what the record has.
     provider_message_id: str | None = None
     config_id: int | None = None
@@ -97,6 +99,9 @@ class Outcome:
         )
 
 
+_NOBODY: Mapping[str, RecipientResult] = {}
+
+
 def _without_text(results: Results | None) -> Results | None:
     return None if results is None else {address: {**entry, "text": ""} for address, entry in results.items()}
 
@@ -109,15 +114,21 @@ def judge(
     at: str,
     retry: RetrySettings,
     rng: random.Random,
+    suppressed: Mapping[str, RecipientResult] = _NOBODY,
 ) -> Outcome:
     """Decide what becomes of the record (`send.md`, sections 9.4 and 11).
 
     `recipients` are all of the record's; `learnt` is a result for each that the attempt named, or why there is none;
-    `at` is an ISO time. Pure but for `rng`.
+    `suppressed` are those it must not name, which closes them whatever became of the others; `at` is an ISO time. Pure
+    but for `rng`.
     """
     before = claim.results
     if isinstance(learnt, Failure):
-        return _by_category(claim, learnt, before, retry, rng)
+        outcome = _by_category(claim, learnt, before, retry, rng)
+        outcome.results = merge(before, suppressed, at) if suppressed else None
+        outcome.suppressed = len(suppressed)
+        return outcome
+    learnt = {**suppressed, **learnt}
     results = merge(before, learnt, at)
     still_open = open_recipients(recipients, results)
     accepted_late = merge(before, only_accepted(learnt), at)
@@ -127,6 +138,7 @@ def judge(
     else:
         outcome = _closed(claim, recipients, results, learnt)
     outcome.results = results
+    outcome.suppressed = len(suppressed)
     outcome.late_results = accepted_late
     outcome.is_late_sent = not open_recipients(recipients, accepted_late)
     outcome.provider_message_id = next((r.message_id for r in learnt.values() if r.message_id is not None), None)
@@ -308,6 +320,9 @@ class OutcomeWriter:
             for provider, count in Counter(o.claim.provider for o in plainly_sent).items():
                 metrics.sent(name, provider, count)
             logger.info("sent", extra={"channel": name, "records": [_named(o) for o in plainly_sent]})
+        suppressed = sum(outcome.suppressed for outcome in stand)
+        if suppressed:
+            metrics.suppressed(name, suppressed)
         for outcome in stand:
             waited = due_to_sent.get(outcome.claim.key)
             if waited is not None:
@@ -326,6 +341,8 @@ class OutcomeWriter:
         metrics.failed(name, provider, outcome.tally_key)
         if outcome.status is SendStatus.RETRY:
             logger.info("send to be retried", extra={"delay_seconds": outcome.delay_seconds, **fields})
+        elif outcome.error_code == MarkerCode.SUPPRESSED:
+            logger.error("not sent, all are suppressed", extra={"reason": outcome.error_message, **fields})
         elif outcome.error_code in MARKER_CATEGORY:
             # Ours: nobody gets an exception for it, and its words name columns and settings, never a mail's content.
             logger.error(

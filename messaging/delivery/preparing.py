@@ -18,6 +18,7 @@ from messaging.clock import Ticker
 from messaging.db.trouble import is_away, is_passing, sqlstate
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.outcome import Failure
+from messaging.delivery.suppressing import Suppressing
 from messaging.delivery.write_back import LedgerConflict, Ready, bucket_of, write_back
 from messaging.errors import PreparationError
 from messaging.settings import QuotaSettings
@@ -33,6 +34,8 @@ class Preparations:
     """What became of the claims that were looked at; one that is in no list is prepared now, or was before."""
 
     failed: list[tuple[Claim, Failure]] = field(default_factory=list)
+    #: Now that it is known who they are from: everybody open is on the suppression list.
+    suppressed: list[Claim] = field(default_factory=list)
     #: Their quota's row was held by others for too long.
     conflicted: list[Claim] = field(default_factory=list)
     #: Somebody else's now.
@@ -44,9 +47,12 @@ class Preparations:
 class Preparing:
     """Prepares the records of one channel."""
 
-    def __init__(self, engine: Engine, channel: Channel, quota: QuotaSettings, ticker: Ticker) -> None:
+    def __init__(
+        self, engine: Engine, channel: Channel, suppressing: Suppressing, quota: QuotaSettings, ticker: Ticker
+    ) -> None:
         self._engine = engine
         self._channel = channel
+        self._suppressing = suppressing
         self._quota = quota
         self._ticker = ticker
 
@@ -68,7 +74,11 @@ class Preparing:
     def _prepare(self, claim: Claim, ready: list[Ready], result: Preparations) -> None:
         with tenancy.tenant(claim.tenant_id):
             try:
-                ready.append((claim, self._channel.prepare(claim)))
+                values = self._channel.prepare(claim)
+                if self._suppressing.is_stopped(claim, values):
+                    result.suppressed.append(claim)
+                else:
+                    ready.append((claim, values))
             except PreparationError as exc:
                 result.failed.append((claim, Failure(exc.category, exc.marker, str(exc))))
             except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others

@@ -26,6 +26,7 @@ from messaging.mail.smtp_replies import FaultCode
 from messaging.mail.templates import find_template
 from messaging.requests import BodyMode, Priority
 from messaging.settings import Settings
+from messaging.suppression import Subject, mail_address
 from messaging.templates.lookup import TemplateCache
 from messaging.templates.render import Renderer
 
@@ -89,6 +90,11 @@ class MailChannel:
             with suppress(PreparationError):  # told when it is prepared
                 preferred.add(find_template(record, self._templates)["preferred_server_config_id"])
         return preferred
+
+    def subject(self, content: Mapping[str, Any]) -> Subject:
+        """All envelope recipients, and the mailing list that the mail is of."""
+        addresses = {address: mail_address(address) for address in envelope_recipients(content)}
+        return Subject(addresses, content["unsubscribe_list"] or "")
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
         """See `messaging.mail.preparation`."""
