@@ -1,7 +1,7 @@
 """Receipts on the real PostgreSQL: kept first, applied by configuration and id, never backwards, whatever the order."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -38,10 +38,9 @@ from tests.integration.sms.receipt_records import (
 
 
 @pytest.fixture(autouse=True)
-def _tenants() -> Iterator[None]:
-    tenancy.use_multi_tenancy(True)
-    yield
-    tenancy.use_multi_tenancy(False)
+def _tenants_and_none_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of the HTTP application: rows belong to tenants, and a receipt comes with none."""
+    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
 
 
 @pytest.fixture

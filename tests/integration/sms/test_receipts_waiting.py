@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,10 +34,9 @@ from tests.integration.sms.receipt_records import (
 
 
 @pytest.fixture(autouse=True)
-def _tenants() -> Iterator[None]:
-    tenancy.use_multi_tenancy(True)
-    yield
-    tenancy.use_multi_tenancy(False)
+def _tenants_and_none_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process of the HTTP application: rows belong to tenants, and a receipt comes with none."""
+    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
 
 
 @pytest.fixture
