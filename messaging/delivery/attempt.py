@@ -176,8 +176,8 @@ class _Chunk:
             return
         delivery = self._delivery
         try:
-            self._suppressing.load(self._claims)
             delivery.channel.load(self._claims)
+            self._suppressing.load(self._claims)
         except SQLAlchemyError as exc:
             logger.warning("database away before the send", extra={"error": type(exc).__name__})
             self.release_rest(Reason.DEPENDENCY)
