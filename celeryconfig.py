@@ -27,7 +27,7 @@ task_default_queue = _queues.control
 # As objects: Flower asks them for their names before the workers have told it of theirs, and fails on a mapping.
 task_queues = [
     _Queue(name, _Exchange(name, type="direct"), routing_key=name)
-    for name in (_queues.control, _queues.mail_send, _queues.mail_request)
+    for name in (_queues.control, _queues.mail_send, _queues.sms_send, _queues.mail_request)
 ]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
 task_create_missing_queues = False
@@ -36,17 +36,21 @@ task_routes = {
     "messaging.sweep": {"queue": _queues.control},
     "messaging.heartbeat": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
+    "messaging.deliver_sms": {"queue": _queues.sms_send},
     "messaging.mail_request": {"queue": _queues.mail_request},
 }
 imports = ("tasks.dispatch", "tasks.deliver", "tasks.sweep", "tasks.heartbeat", "tasks.mail_request")
 
 # -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
 beat_schedule = {
-    "dispatch-mail": {
-        "task": "messaging.dispatch",
-        "schedule": _dispatch.interval_seconds,
-        "args": ("mail",),
-        "options": {"expires": _dispatch.tick_expires_seconds},
+    **{
+        f"dispatch-{channel}": {
+            "task": "messaging.dispatch",
+            "schedule": _dispatch.interval_seconds,
+            "args": (channel,),
+            "options": {"expires": _dispatch.tick_expires_seconds},
+        }
+        for channel in ("mail", "sms")
     },
     "sweep": {
         "task": "messaging.sweep",
@@ -58,7 +62,7 @@ beat_schedule = {
 
 # -- workers
 worker_pool = "threads"
-# A delivery waits for a mail server most of its time; one process a core, by the operator.
+# A delivery waits for a mail server or provider most of its time; one process a core, by the operator.
 worker_concurrency = 8
 task_acks_late = False
 task_annotations = {

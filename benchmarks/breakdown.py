@@ -26,7 +26,7 @@ from messaging.delivery import due
 from messaging.delivery.worker import DeliveryWorker
 from messaging.mail.models import MAIL_SEND_RECORD
 from tasks import logs
-from tasks.channels import CHANNELS
+from tasks.channels import BUILDERS
 
 MAILS = 6000
 PROFILED = 2000
@@ -65,7 +65,7 @@ def by_process(stand: Stand) -> Iterator[Figure]:
 def by_module(stand: Stand) -> Iterator[Figure]:
     """Time of one delivering thread by the package whose code runs."""
     database = stand.database("by_module")
-    built = CHANNELS["mail"].build(database.autocommit, database.settings)
+    built = BUILDERS["mail"](database.autocommit, database.settings)
     worker = DeliveryWorker(
         database.engine,
         built.channel,

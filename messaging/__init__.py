@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from messaging.api import (
         MailStatus,
+        SmsStatus,
         add_mail_server,
         cancel,
         change_mail_server,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
         retry_batch,
         send_mail,
         send_mail_batch,
+        send_sms,
+        send_sms_batch,
         set_default_mail_server,
         set_mail_server_active,
         set_quota_limits,
@@ -57,16 +60,16 @@ if TYPE_CHECKING:
     from messaging.mail.template_tools import TemplateLine, TemplatePreview, switch_body_mode
     from messaging.provisioning import SeedResult
     from messaging.quota import MonthUsage, Usage
-    from messaging.requests import Attachment, BodyMode, FileRef, MessageScope, Priority, SendMail
+    from messaging.requests import Attachment, BodyMode, FileRef, MessageScope, Priority, SendMail, SendSms
     from messaging.templates.errors import RenderError
     from messaging.templates.variables import TemplateVariable, VariableKind
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
 
 _HOME = {
     "messaging.api": (
-        *("MailStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
+        *("MailStatus", "SmsStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
         *("quota_history", "quota_usage", "set_quota_limits"),
-        *("retry", "retry_batch", "send_mail", "send_mail_batch", "status"),
+        *("retry", "retry_batch", "send_mail", "send_mail_batch", "send_sms", "send_sms_batch", "status"),
         *("add_mail_server", "change_mail_server", "list_mail_servers", "set_default_mail_server"),
         *("set_mail_server_active", "test_connectivity"),
         *("export_mail_templates", "import_mail_templates", "list_mail_templates", "list_template_variables"),
@@ -82,7 +85,7 @@ _HOME = {
     "messaging.mail.connectivity": ("Connectivity",),
     "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
-    "messaging.requests": ("Attachment", "BodyMode", "FileRef", "MessageScope", "Priority", "SendMail"),
+    "messaging.requests": ("Attachment", "BodyMode", "FileRef", "MessageScope", "Priority", "SendMail", "SendSms"),
     "messaging.mail.template_files": ("TemplateChange",),
     "messaging.mail.template_tools": ("TemplateLine", "TemplatePreview", "switch_body_mode"),
     "messaging.provisioning": ("SeedResult",),
@@ -115,8 +118,10 @@ __all__ = [
     "RenderError",
     "SeedResult",
     "SendMail",
+    "SendSms",
     "SendStatus",
     "ServerLine",
+    "SmsStatus",
     "StateError",
     "TemplateChange",
     "TemplateLine",
@@ -147,6 +152,8 @@ __all__ = [
     "retry_batch",
     "send_mail",
     "send_mail_batch",
+    "send_sms",
+    "send_sms_batch",
     "set_default_mail_server",
     "set_mail_server_active",
     "set_quota_limits",

@@ -8,19 +8,19 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
 from messaging import metrics, provisioning, quota, tenancy
+from messaging.channels import CHANNELS, channel_of
 from messaging.clock import utc_now
 from messaging.db.encryption import use_keys
 from messaging.db.engine import create_engine
-from messaging.db.filters import owning_tenant
 from messaging.db.session import transaction
 from messaging.delivery import requeue
 from messaging.delivery.cancel import Cancelled
@@ -29,9 +29,9 @@ from messaging.delivery.request_fields import MAX_ID
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
+from messaging.mail import channel as mail
 from messaging.mail import connectivity, receipts, server_admin, template_files, template_tools
 from messaging.mail.acceptance import accept_mails
-from messaging.mail.channel import NAME, envelope_recipients
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
 from messaging.mail.server_admin import ServerLine
@@ -40,8 +40,11 @@ from messaging.mail.template_files import TemplateChange
 from messaging.mail.template_tools import TemplateLine, TemplatePreview
 from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
-from messaging.requests import SendMail
+from messaging.requests import SendMail, SendSms
 from messaging.settings import Settings, load_settings
+from messaging.sms import channel as sms
+from messaging.sms.acceptance import accept_sms
+from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
 from messaging.templates.render import Renderer
 from messaging.templates.variables import TemplateVariable
 
@@ -108,7 +111,7 @@ def _id(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"a record id is an int, not {value!r}")
     if not 1 <= value <= MAX_ID:
-        raise RecordNotFound(f"no mail record {value}")
+        raise RecordNotFound(f"no record {value}")
     return int(value)
 
 
@@ -127,20 +130,10 @@ def send_mail(request: SendMail | None = None, *, session: Session | None = None
             is still usable.
         PreparationError: The file store did not take an attachment; nothing was written either.
     """
-    if fields:
-        if request is not None:
-            raise TypeError("send_mail takes a SendMail or its fields, not both")
-        try:
-            request = SendMail(**fields)
-        except TypeError as exc:
-            known = SendMail.__dataclass_fields__
-            unknown = sorted(set(fields) - set(known))
-            if unknown:
-                raise TypeError(f"send_mail has no field {unknown[0]!r}; it has {', '.join(known)}") from exc
-            raise MessageRejected(NAME, "to", None, "is required") from exc
+    chosen = _given("send_mail", SendMail, mail.NAME, request, fields)
     shared = environment()
     with _session(session) as s:
-        return accept_mails(s, [request], settings=shared.settings, now=utc_now(), single=True, files=shared.files)[0]
+        return accept_mails(s, [chosen], settings=shared.settings, now=utc_now(), single=True, files=shared.files)[0]
 
 
 def send_mail_batch(requests: Sequence[SendMail], *, session: Session | None = None) -> list[int]:
@@ -152,6 +145,66 @@ def send_mail_batch(requests: Sequence[SendMail], *, session: Session | None = N
     shared = environment()
     with _session(session) as s:
         return accept_mails(s, requests, settings=shared.settings, now=utc_now(), single=False, files=shared.files)
+
+
+@overload
+def send_sms(request: SendSms, *, session: Session | None = None) -> int: ...
+@overload
+def send_sms(*, session: Session | None = None, **fields: Any) -> int: ...
+def send_sms(request: SendSms | None = None, *, session: Session | None = None, **fields: Any) -> int:
+    """Accept one text message; answers its record's id. It goes out once the transaction has committed.
+
+    Takes a `SendSms`, or its fields as keywords. The number is E.164 (`+4915112345678`), the text at most 2,000
+    characters; template, country, provider and quota are looked at when it is delivered.
+
+    Raises:
+        MessageRejected: The input cannot be accepted; names field and value. Nothing was written, and the transaction
+            is still usable.
+    """
+    chosen = _given("send_sms", SendSms, sms.NAME, request, fields)
+    shared = environment()
+    with _session(session) as s:
+        return accept_sms(s, [chosen], settings=shared.settings, now=utc_now(), single=True)[0]
+
+
+def send_sms_batch(requests: Sequence[SendSms], *, session: Session | None = None) -> list[int]:
+    """Accept 1 to 500 text messages, all or none, in one insert; answers ids in the order of the requests.
+
+    Raises:
+        MessageRejected: As `send_sms`, with the index of the item.
+    """
+    shared = environment()
+    with _session(session) as s:
+        return accept_sms(s, requests, settings=shared.settings, now=utc_now(), single=False)
+
+
+RequestT = TypeVar("RequestT", SendMail, SendSms)
+
+
+def _given(
+    function: str, kind: type[RequestT], channel: str, request: RequestT | None, fields: Mapping[str, Any]
+) -> RequestT | None:
+    """The request, or the one that the fields make.
+
+    Raises: TypeError for a mix of both and for a field there is none of; MessageRejected where a required one is
+    missing.
+    """
+    if not fields:
+        return request
+    if request is not None:
+        raise TypeError(f"{function} takes a {kind.__name__} or its fields, not both")
+    known = kind.__dataclass_fields__
+    unknown = sorted(set(fields) - set(known))
+    if unknown:
+        raise TypeError(f"{function} has no field {unknown[0]!r}; it has {', '.join(known)}")
+    missing = [
+        name
+        for name, field in known.items()
+        if name not in fields and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise MessageRejected(channel, missing[0], None, "is required")
+    return kind(**fields)
 
 
 def retry(record_id: int, *, session: Session | None = None) -> None:
@@ -166,7 +219,8 @@ def retry(record_id: int, *, session: Session | None = None) -> None:
     """
     record_id = _id(record_id)
     with _connection(session) as connection:
-        requeue.retry(connection, MAIL_SEND_RECORD, envelope_recipients, record_id, channel=NAME)
+        channel = channel_of(connection, record_id)
+        requeue.retry(connection, channel.table, channel.recipients, record_id, channel=channel.name)
 
 
 def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) -> int:
@@ -176,7 +230,10 @@ def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) ->
         with suppress(RecordNotFound):
             ids.append(_id(record_id))
     with _connection(session) as connection:
-        return requeue.retry_batch(connection, MAIL_SEND_RECORD, envelope_recipients, ids, channel=NAME)
+        return sum(
+            requeue.retry_batch(connection, channel.table, channel.recipients, ids, channel=channel.name)
+            for channel in CHANNELS.values()
+        )
 
 
 def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
@@ -189,7 +246,8 @@ def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
     """
     record_id = _id(record_id)
     with _connection(session) as connection:
-        return cancel_record(connection, MAIL_SEND_RECORD, record_id, channel=NAME)
+        channel = channel_of(connection, record_id)
+        return cancel_record(connection, channel.table, record_id, channel=channel.name)
 
 
 def mark_bounced(record_id: int, *, code: str, recipients: Sequence[str] = (), session: Session | None = None) -> bool:
@@ -267,26 +325,66 @@ class MailStatus:
     read_receipt_received: bool
 
 
-def status(record_id: int, *, session: Session | None = None) -> MailStatus:
-    """Where a mail stands.
+@dataclass(frozen=True, slots=True)
+class SmsStatus:
+    """Where a text message stands, and why."""
+
+    id: int
+    #: E.164 with the plus.
+    phone_number: str
+    status: SendStatus
+    retry_count: int
+    next_attempt_at: datetime
+    error_code: str | None
+    error_message: str | None
+    sent_at: datetime | None
+    uncertain: bool
+    #: None before it is prepared, as are the three after it.
+    provider_config_id: int | None
+    provider_type: str | None
+    encoding: Encoding | None
+    #: Messages that are charged.
+    segments: int | None
+    #: What the provider calls the message; None until it took it.
+    provider_message_id: str | None
+    #: What the provider's receipts said of it.
+    delivery_status: DeliveryStatus
+    delivery_status_updated_at: datetime | None
+
+
+def status(record_id: int, *, session: Session | None = None) -> MailStatus | SmsStatus:
+    """Where a mail or text message stands.
 
     Raises:
         RecordNotFound: No such record in this tenant.
     """
     record_id = _id(record_id)
+    environment()
+    with _connection(session) as connection:
+        if channel_of(connection, record_id).name == sms.NAME:
+            return _sms_status(connection, record_id)
+        return _mail_status(connection, record_id)
+
+
+def _mail_status(connection: Connection, record_id: int) -> MailStatus:
     t = MAIL_SEND_RECORD
     names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
     statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
-    environment()
-    owner = owning_tenant()
-    if owner is not None:
-        statement = statement.where(t.c.tenant_id == owner)
-    with _connection(session) as connection:
-        row = connection.execute(statement).one_or_none()
-    if row is None:
-        raise RecordNotFound(f"no mail record {record_id}")
-    fields = dict(row._mapping)
+    fields = dict(connection.execute(statement).one()._mapping)
     return MailStatus(**fields | {"status": SendStatus(fields["status"])})
+
+
+def _sms_status(connection: Connection, record_id: int) -> SmsStatus:
+    t = SMS_SEND_RECORD
+    statement = select(*(t.c[name] for name in SmsStatus.__dataclass_fields__)).where(t.c.id == record_id)
+    fields = dict(connection.execute(statement).one()._mapping)
+    encoding = fields["encoding"]
+    kinds = {
+        "status": SendStatus(fields["status"]),
+        "encoding": None if encoding is None else Encoding(encoding),
+        "delivery_status": DeliveryStatus(fields["delivery_status"]),
+    }
+    return SmsStatus(**fields | kinds)
 
 
 def add_mail_server(*, session: Session | None = None, **fields: Unpack[ServerFields]) -> int:

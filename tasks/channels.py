@@ -1,30 +1,19 @@
-"""The channels there are, as tasks need them: table and labels for ticks and sweeps, and how a worker builds one."""
+"""How a worker process builds each channel. What else there is to know of them: `messaging.channels`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, Table
+from sqlalchemy import Engine
 
 from messaging.clock import boot_seconds, utc_now
 from messaging.delivery.channel import Channel
 from messaging.mail import channel as mail
 from messaging.mail.channel import MailChannel
-from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelParts:
-    """One channel."""
-
-    name: str
-    provider: str
-    table: Table
-    #: The worker queue, by the settings.
-    queue: Callable[[Settings], str]
-    #: What a delivering worker process builds.
-    build: Callable[[Engine, Settings], "BuiltChannel"]
+from messaging.sms import channel as sms
+from messaging.sms.channel import SmsChannel
+from messaging.sms.providers.http import HttpClient, HttpLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +35,12 @@ def _build_mail(engine: Engine, settings: Settings) -> BuiltChannel:
     return BuiltChannel(channel, transport.close_idle, transport.close_all)
 
 
-CHANNELS: dict[str, ChannelParts] = {
-    mail.NAME: ChannelParts(
-        name=mail.NAME,
-        provider=mail.PROVIDER,
-        table=MAIL_SEND_RECORD,
-        queue=lambda settings: settings.queues.mail_send,
-        build=_build_mail,
-    )
-}
+def _build_sms(engine: Engine, settings: Settings) -> BuiltChannel:
+    client = HttpClient(HttpLimits.of(settings))
+    channel = SmsChannel(engine, settings, client, clock=utc_now, ticker=boot_seconds)
+    # The client closes what has idled for too long when it is next used.
+    return BuiltChannel(channel, lambda: None, client.close)
+
+
+#: By the channel's name.
+BUILDERS: dict[str, Callable[[Engine, Settings], BuiltChannel]] = {mail.NAME: _build_mail, sms.NAME: _build_sms}

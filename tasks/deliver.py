@@ -19,6 +19,12 @@ def deliver_mail(pairs: list[list[int]]) -> dict[str, int]:
     return dict.fromkeys(RESULTS, 0) | worker.process().deliver("mail", _checked(pairs))
 
 
+@app.task(name="messaging.deliver_sms")
+def deliver_sms(pairs: list[list[int]]) -> dict[str, int]:
+    """Deliver text messages; answers counts by what became of the records."""
+    return dict.fromkeys(RESULTS, 0) | worker.process().deliver("sms", _checked(pairs))
+
+
 def _checked(pairs: Any) -> list[list[int]]:
     """Raises: WrongArguments for what no tick publishes."""
     match pairs:

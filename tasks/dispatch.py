@@ -8,6 +8,7 @@ from typing import Any
 
 from kombu import Connection as BrokerConnection
 
+from messaging.channels import CHANNELS
 from messaging.clock import boot_seconds
 from messaging.delivery.dispatch import Tick
 from messaging.delivery.hints import BACKLOG_PRIORITY, DispatchHints
@@ -15,7 +16,6 @@ from messaging.errors import ConfigurationError
 from messaging.settings import CLOCK_SKEW_SECONDS
 from tasks import worker
 from tasks.app import app
-from tasks.channels import CHANNELS
 from tasks.poison import WrongArguments
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from celery import signals
 from kombu.exceptions import OperationalError
 
 from messaging import metrics
+from messaging.channels import CHANNELS
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from tasks import worker
 from tasks.app import app
-from tasks.channels import CHANNELS
 
 logger = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from sqlalchemy.exc import InterfaceError, SQLAlchemyError
 from sqlalchemy.exc import OperationalError as DatabaseOperationalError
 
 from messaging import metrics
+from messaging.channels import CHANNELS
 from messaging.db.trouble import is_away
 from messaging.delivery.dead_letter import store_poison
 from messaging.delivery.dispatch import PublishFailed
 from messaging.delivery.poison import PoisonMessage, PoisonType
 from tasks import worker
-from tasks.channels import CHANNELS
 
 logger = logging.getLogger(__name__)
 

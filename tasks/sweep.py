@@ -2,10 +2,10 @@
 
 from collections import Counter
 
+from messaging.channels import CHANNELS
 from messaging.delivery import sweep as stuck
 from tasks import worker
 from tasks.app import app
-from tasks.channels import CHANNELS
 
 
 @app.task(name="messaging.sweep")

@@ -22,6 +22,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from messaging import metrics, tenancy
+from messaging.channels import CHANNELS
 from messaging.clock import boot_seconds, utc_now
 from messaging.db import schema
 from messaging.db.encryption import use_keys
@@ -31,7 +32,7 @@ from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
 from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
 from messaging.settings import Settings, load_settings
-from tasks.channels import CHANNELS, BuiltChannel
+from tasks.channels import BUILDERS, BuiltChannel
 from tasks.exposition import serve
 from tasks.stranded import StrandedWatch
 
@@ -87,7 +88,7 @@ class WorkerProcess:
         for name, parts in CHANNELS.items():
             if parts.queue(self.settings) not in self._queues:
                 continue
-            built = parts.build(self.autocommit, self.settings)
+            built = BUILDERS[name](self.autocommit, self.settings)
             self._channels.append(built)
             self._deliveries[name] = DeliveryWorker(
                 self.engine,

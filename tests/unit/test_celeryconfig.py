@@ -14,6 +14,8 @@ from celery.app.defaults import NAMESPACES, flatten
 from celery.schedules import schedule
 from cryptography.fernet import Fernet
 
+from messaging.channels import CHANNELS
+
 FILE = Path(__file__).parents[2] / "celeryconfig.py"
 
 Read = Callable[..., dict[str, Any]]
@@ -52,10 +54,10 @@ def test_it_imports_the_settings_and_nothing_else_of_ours() -> None:
 
 
 def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
-    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out", QUEUES__MAIL_REQUEST="asked")
+    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out", QUEUES__SMS_SEND="text", QUEUES__MAIL_REQUEST="asked")
     assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
     queues = {queue.name for queue in config["task_queues"]}
-    assert {route["queue"] for route in config["task_routes"].values()} == queues == {"ctl", "out", "asked"}
+    assert {route["queue"] for route in config["task_routes"].values()} == queues == {"ctl", "out", "text", "asked"}
     assert config["task_default_queue"] == "ctl"
 
 
@@ -64,7 +66,8 @@ def test_every_tick_expires(read: Read) -> None:  # C15, I6
         DISPATCH__INTERVAL_SECONDS="0.25", DISPATCH__TICK_EXPIRES_SECONDS="20", SWEEPER__INTERVAL_SECONDS="40"
     )
     times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
-    assert times == {"dispatch-mail": (0.25, 20), "sweep": (40, 40), "heartbeat": (30, 30)}
+    ticks = {f"dispatch-{channel}": (0.25, 20) for channel in CHANNELS}
+    assert times == {**ticks, "sweep": (40, 40), "heartbeat": (30, 30)}
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Shanghai", "UTC"])

@@ -1,0 +1,172 @@
+"""SmsChannel: preparation, providers and the look for what was sent already, in the shape that delivery wants."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Engine, Table, exists, select
+
+from messaging import tenancy
+from messaging.clock import Clock, Ticker
+from messaging.config_cache import Config
+from messaging.delivery.channel import UNKNOWN_PROVIDER, Claim, RateLimits
+from messaging.delivery.gate import Gate
+from messaging.delivery.recipients import RecipientResult, RecipientStatus
+from messaging.errors import PreparationError
+from messaging.settings import Settings
+from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
+from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE
+from messaging.sms.numbers import region_of
+from messaging.sms.planning import BindingCache
+from messaging.sms.preparation import PREPARED_COLUMNS, Sources, outgoing, prepare_sms
+from messaging.sms.providers import registry
+from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected, SmsProvider, refusal
+from messaging.sms.providers.http import HttpClient
+from messaging.sms.routing import RouteCache, find_visible_by_id, provider_config
+from messaging.sms.templates import template_tier
+from messaging.suppression import Subject, sender_name
+from messaging.templates.lookup import TemplateCache
+from messaging.templates.render import Renderer
+
+NAME = CHANNEL
+
+#: `code` of an accepted recipient: providers have no code of success in common.
+ACCEPTED_CODE = "ACCEPTED"
+
+#: By so much a provider's clock may be behind ours.
+PROVIDER_CLOCK_MARGIN = timedelta(seconds=30)
+
+
+class SmsChannel:
+    """One per worker process; its client keeps connections."""
+
+    name = NAME
+    table: Table = SMS_SEND_RECORD
+    prepared_columns = PREPARED_COLUMNS
+
+    def __init__(self, engine: Engine, settings: Settings, client: HttpClient, *, clock: Clock, ticker: Ticker) -> None:
+        self.queue = settings.queues.sms_send
+        self.monthly_default = settings.quota.sms_monthly_default
+        self._engine = engine
+        self._client = client
+        self._clock = clock
+        ttl_seconds = settings.config_cache_ttl_seconds
+        self._templates = TemplateCache(engine, SMS_TEMPLATE, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._routes = RouteCache(engine, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._bindings = BindingCache(engine, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._sources = Sources(
+            templates=self._templates,
+            renderer=Renderer(max_chars=MAX_CONTENT_CHARS, ticker=ticker),
+            routes=self._routes,
+            bindings=self._bindings,
+        )
+
+    def provider(self, content: Mapping[str, Any]) -> str:
+        """The label of the provider that preparation chose."""
+        provider_type = content["provider_type"]
+        if provider_type is None:
+            return UNKNOWN_PROVIDER
+        with suppress(PreparationError):
+            return registry.provider(provider_type).label
+        return str(provider_type).lower()
+
+    def load(self, claims: Sequence[Claim]) -> None:
+        """Read the templates and bindings that these records name, and the routes and providers they may go by."""
+        unprepared = [claim.content for claim in claims if not claim.is_prepared]
+        codes = {(template_tier(record), record["template_code"]) for record in unprepared if record["template_code"]}
+        self._templates.ensure((), codes)
+        found = [self._templates.by_code(*code) for code in codes]
+        self._bindings.ensure([template["id"] for template in found if template is not None])
+        routed = [record for record in unprepared if record["provider_config_id"] is None]
+        self._routes.ensure(
+            {record["tenant_id"] for record in routed},
+            {region_of(record["phone_number"]) or "" for record in routed},
+            {claim.content["provider_config_id"] for claim in claims} - {None},
+        )
+
+    def subject(self, content: Mapping[str, Any]) -> Subject:
+        """The number, and the sender of the provider that it goes out by; the platform's may be shared."""
+        number, config_id = content["phone_number"], content["provider_config_id"]
+        config = None if config_id is None else self._routes.find(config_id)
+        sender = "" if config is None else (config["sender_number"] or config["sender_id"] or "")
+        return Subject(
+            {number: number},
+            sender=sender_name(sender),
+            sender_tenants=tenancy.tiers(content["tenant_id"])[1:],
+        )
+
+    def prepare(self, claim: Claim) -> Mapping[str, Any]:
+        """See `messaging.sms.preparation`."""
+        return prepare_sms(claim.content, self._sources, now=self._clock())
+
+    def recipients(self, content: Mapping[str, Any]) -> Sequence[str]:
+        """The one number."""
+        return recipients(content)
+
+    def config_id(self, claim: Claim) -> int | None:
+        """The provider the record was prepared with."""
+        config_id: int | None = claim.content["provider_config_id"]
+        return config_id
+
+    def rate_limits(self, claim: Claim) -> RateLimits | None:
+        """Those of the provider the record was prepared with."""
+        config = self._config(claim)
+        daily, per_minute = config["daily_send_limit"], config["rate_limit_per_minute"]
+        if (daily or 0) < 1 and (per_minute or 0) < 1:
+            return None
+        return RateLimits(config["tenant_id"], config["id"], daily, per_minute)
+
+    def send(self, claim: Claim, recipients: Sequence[str], gate: Gate) -> Mapping[str, RecipientResult]:
+        """One call of the record's provider; where an earlier one may have been taken, it is asked about that first."""
+        [number] = recipients
+        record = claim.content
+        config = provider_config(self._config(claim))
+        provider = registry.provider(config.provider_type)
+        message = outgoing(record)
+        gate.check_start()
+        if record["uncertain"] and provider.can_find_sent:
+            found = self._find_sent(record, provider, config, message)
+            if found is not None:
+                return {number: _accepted(found, "found at the provider: an earlier attempt was taken")}
+            gate.check_start()
+        answer: object = provider.send(config, message, self._client, gate.check_last_byte)
+        if isinstance(answer, Rejected):
+            raise refusal(provider, answer)
+        if not isinstance(answer, Accepted):
+            raise TypeError(f"the adapter of {config.provider_type} answered neither Accepted nor Rejected")
+        return {number: _accepted(answer, f"taken by {provider.label}")}
+
+    def _config(self, claim: Claim) -> Config:
+        try:
+            return find_visible_by_id(claim.content, self._routes)
+        except PreparationError:
+            claim.provider = UNKNOWN_PROVIDER
+            raise
+
+    def _find_sent(
+        self, record: Mapping[str, Any], provider: SmsProvider, config: ProviderConfig, message: OutgoingSms
+    ) -> Accepted | None:
+        """What the provider took of an earlier attempt; None when it took none."""
+        since = record["prepared_at"] - PROVIDER_CLOCK_MARGIN
+        found = provider.find_sent(config, message, self._client, since)
+        if found is None or found.provider_message_id is None:
+            return found
+        # Another record may have told the same number the same.
+        t = SMS_SEND_RECORD
+        others = exists().where(
+            t.c.provider_config_id == config.id,
+            t.c.provider_message_id == found.provider_message_id,
+            t.c.id != record["id"],
+        )
+        with self._engine.connect() as connection:
+            return None if connection.execute(select(others)).scalar_one() else found
+
+
+def recipients(content: Mapping[str, Any]) -> list[str]:
+    """The number of a record, as the one envelope recipient."""
+    return [content["phone_number"]]
+
+
+def _accepted(answer: Accepted, text: str) -> RecipientResult:
+    return RecipientResult(RecipientStatus.ACCEPTED, ACCEPTED_CODE, text, message_id=answer.provider_message_id)
