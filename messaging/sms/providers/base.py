@@ -29,6 +29,8 @@ BAD_RESPONSE = "BAD_RESPONSE"
 #: Longest code and longest text kept of a refusal, in characters: the columns `error_code` and `error_message`.
 MAX_CODE_CHARS = 100
 MAX_TEXT_CHARS = 1000
+#: Longest message id: the column `provider_message_id`.
+MAX_ID_CHARS = 255
 
 #: The zone of times that Chinese providers tell without one; no summer time since 1991.
 CHINA = timezone(timedelta(hours=8))
@@ -324,6 +326,15 @@ class Provider:
             extra={"provider": self.label, "http_status": reply.status, "code": shown},
         )
         return Rejected(shown, refusal_text(words, config, message), category, reply.retry_after_seconds)
+
+    def accept(self, reply: HttpReply, message_id: object) -> Accepted:
+        """The success a reply states, by the id found in it.
+
+        Raises: DeliveryError, BAD_RESPONSE, when that is none that could be stored and compared.
+        """
+        if not isinstance(message_id, str) or not 0 < len(message_id) <= MAX_ID_CHARS or not message_id.isprintable():
+            raise self.bad_response(reply)
+        return Accepted(message_id)
 
     def bad_response(self, reply: HttpReply, *, is_uncertain: bool = True) -> DeliveryError:
         """The error of a reply that does not say whether the message was taken, or of a look-up's that says nothing."""

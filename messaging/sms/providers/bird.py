@@ -104,11 +104,9 @@ class Bird(Provider):
         message_id, sent = entry(said, "id"), entry(said, "recipients", "totalSentCount")
         if sent == 0:
             return self.reject(config, message, reply, NOT_SENT, "sent to nobody")
-        if not isinstance(message_id, str) or not message_id:
-            if not isinstance(sent, int):
-                raise self.bad_response(reply)
-            message_id = None
-        return Accepted(message_id)
+        if message_id is None and isinstance(sent, int):
+            return Accepted(None)
+        return self.accept(reply, message_id)
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = _fields(body, query)
@@ -135,8 +133,10 @@ class Bird(Provider):
         if words is None:
             return []  # a picture
         to = said.get("recipient") or said.get("receiver") or said.get("shortcode") or ""
-        at = time_of(said.get("createdDatetime") or said.get("receive_datetime"))
-        return [Inbound(number, to, words, at)]
+        at = said.get("createdDatetime") or said.get("receive_datetime") or ""
+        # To short codes: "20230727004929"
+        at = f"{at[:8]}T{at[8:]}" if len(at) == 14 and at.isdigit() else at
+        return [Inbound(number, to, words, time_of(at))]
 
 
 def _fields(body: bytes, query: Mapping[str, str]) -> dict[str, str]:

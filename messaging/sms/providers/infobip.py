@@ -100,16 +100,13 @@ class Infobip(Provider):
             )
         answered = entry(said, "messages", 0)
         status = entry(answered, "status")
-        message_id = entry(answered, "messageId")
         group = _group_of(status)
         if group is None:
             raise self.bad_response(reply)
         if group not in TAKEN:
             name, words = entry(status, "name"), entry(status, "description")
             return self.reject(config, message, reply, name, words, self._category(str(name), group))
-        if not isinstance(message_id, str) or not message_id:
-            raise self.bad_response(reply)
-        return Accepted(message_id)
+        return self.accept(reply, entry(answered, "messageId"))
 
     def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
         group = next((number for name, number in GROUP_ID.items() if code.startswith(f"{name}_")), None)

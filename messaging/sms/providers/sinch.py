@@ -118,10 +118,7 @@ class Sinch(Provider):
         if not reply.is_success:
             words = entry(said, "text") or entry(said, "message")
             return self.reject(config, message, reply, entry(said, "code"), words)
-        batch_id = entry(said, "id")
-        if not isinstance(batch_id, str) or not batch_id:
-            raise self.bad_response(reply)
-        return Accepted(batch_id)
+        return self.accept(reply, entry(said, "id"))
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = json_of(body)

@@ -130,9 +130,7 @@ class Twilio(Provider):
             return self.reject(config, message, calls.reply, entry(said, "code"), entry(said, "message"))
         if created.status in NOT_TAKEN:
             return self.reject(config, message, calls.reply, created.error_code, created.error_message)
-        if not isinstance(created.sid, str) or not created.sid:
-            raise self.bad_response(calls.reply)
-        return Accepted(created.sid)
+        return self.accept(calls.reply, created.sid)
 
     def find_sent(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime

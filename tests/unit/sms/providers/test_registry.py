@@ -1,0 +1,100 @@
+"""Which adapter serves which type: sms.md P38."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import reload
+
+import pytest
+
+from messaging.category import MarkerCode
+from messaging.errors import ConfigurationError, PreparationError
+from messaging.sms.providers import registry
+from messaging.sms.providers.base import Accepted, Provider, Rejected
+
+
+class Carrier(Provider):
+    """An application's own."""
+
+    type = "CARRIER"
+    label = "carrier"
+
+    def send(self, config, message, client, before_body) -> Accepted | Rejected:  # type: ignore[no-untyped-def]
+        return Accepted("c-1")
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """A registry that nobody registered anything in, before and after."""
+    reload(registry)
+    yield
+    reload(registry)
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_type_has_its_adapter(name: str) -> None:  # P38
+    adapter = registry.provider(name)
+
+    assert (adapter.type, adapter.label) == (name, name.lower())
+    assert registry.provider(name.title()) is adapter
+    assert registry.by_label(name.lower()) is adapter
+
+
+@pytest.mark.parametrize("name", ["VONAGE", "", "twilio2"])
+def test_an_unknown_type_is_unsupported(name: str) -> None:  # P38
+    with pytest.raises(PreparationError) as raised:
+        registry.provider(name)
+
+    assert raised.value.marker is MarkerCode.PROVIDER_UNSUPPORTED
+    assert registry.by_label(name) is None
+
+
+@pytest.mark.usefixtures("fresh")
+def test_an_application_registers_its_own() -> None:
+    own = Carrier()
+    registry.register(own)
+
+    assert registry.provider("carrier") is own
+    assert registry.by_label("carrier") is own
+    assert registry.types()[-1] == "CARRIER"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_two_adapters_for_one_type_are_an_error_at_start() -> None:  # P38
+    registry.register(Carrier())
+
+    with pytest.raises(ConfigurationError, match="CARRIER"):
+        registry.register(Carrier())
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_ours_cannot_be_replaced(name: str) -> None:
+    class Impostor(Carrier):
+        type = name
+
+    with pytest.raises(ConfigurationError, match=name):
+        registry.register(Impostor())
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(("name", "label"), [("carrier", "c"), ("", "c"), ("X" * 21, "c"), ("X", ""), ("X", "a/b")])
+def test_a_type_or_label_that_cannot_be_stored_is_an_error_at_start(name: str, label: str) -> None:
+    odd = type("Odd", (Carrier,), {"type": name, "label": label})
+
+    with pytest.raises(ConfigurationError):
+        registry.register(odd())
+
+
+def test_no_adapter_is_imported_before_it_is_asked_for() -> None:
+    program = (
+        "import sys, messaging.sms.providers.registry;"
+        "print([m for m in sys.modules if m in ('messaging.sms.providers.twilio', 'messaging.sms.providers.cm')])"
+    )
+
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={**os.environ}
+    )
+
+    assert shown.stdout.strip() == "[]"
