@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Engine, Table, Text, and_, or_, select, type_
 
 from messaging import tenancy
 from messaging.category import MarkerCode
-from messaging.clock import Ticker
+from messaging.clock import Ticker, boot_seconds
 from messaging.db.encryption import Encrypted
-from messaging.errors import PreparationError
+from messaging.db.filters import foreign, owning_tenant
+from messaging.errors import PreparationError, RecordNotFound
 
 #: A configuration's columns; credentials as ciphertext.
 Config = Mapping[str, Any]
@@ -143,4 +144,24 @@ def find_visible_by_id(configs: Configs, config_id: int, tenant_id: int, *, what
     config = configs.find(config_id)
     if config is None or config["tenant_id"] not in tenancy.tiers(tenant_id):
         raise PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, f"{what} {config_id} is gone")
+    return config
+
+
+def own_config(engine: Engine, table: Table, config_id: int, *, what: str) -> Config:
+    """A configuration of the current tenant as it stands now, disabled or not, secrets still encrypted.
+
+    Raises:
+        RecordNotFound: No such configuration in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    owner = owning_tenant()
+    config = None
+    if 1 <= config_id < 2**63:
+        config = ConfigCache(engine, table, ttl_seconds=0, ticker=boot_seconds, rank="id").find(config_id)
+    if config is not None and owner is not None and config["tenant_id"] != owner:
+        if config["tenant_id"] == tenancy.PLATFORM_TENANT_ID:
+            raise foreign(f"{what} {config_id}", tenancy.PLATFORM_TENANT_ID)
+        config = None
+    if config is None:
+        raise RecordNotFound(f"no {what} {config_id}")
     return config

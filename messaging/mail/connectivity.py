@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from messaging.clock import Ticker
-from messaging.config_cache import ConfigCache
-from messaging.db.filters import foreign, owning_tenant
+from messaging.config_cache import own_config
 from messaging.delivery.gate import SendGate, SendLimits
-from messaging.errors import PreparationError, RecordNotFound
+from messaging.errors import PreparationError
 from messaging.mail.models import MAIL_SEND_SERVER_CONFIG
 from messaging.mail.servers import smtp_server
-from messaging.mail.smtp import SmtpServer, SmtpTransport
+from messaging.mail.smtp import SmtpTransport
 from messaging.settings import MailSettings
-from messaging.tenancy import PLATFORM_TENANT_ID
 
 #: Seconds a test may take from the look-up of the name to the reply to AUTH: somebody waits for it.
 MAX_SECONDS = 20.0
@@ -59,7 +57,7 @@ def probe_server(
         ssl_context_factory=ssl_context_factory,
     )
     try:
-        server = _server(engine, config_id, ticker)
+        server = smtp_server(own_config(engine, MAIL_SEND_SERVER_CONFIG, config_id, what="mail server"))
     except PreparationError as exc:
         return Connectivity(False, 0, None, f"{exc.marker}: {exc}")
     limits = SendLimits(send_budget_seconds=max_seconds, send_max_seconds=max_seconds, reply_wait_seconds=max_seconds)
@@ -71,17 +69,3 @@ def probe_server(
         server_greeting=None if greeting is None else greeting[:MAX_GREETING_CHARS],
         error_message=None if failure is None else str(failure),
     )
-
-
-def _server(engine: Engine, config_id: int, ticker: Ticker) -> SmtpServer:
-    owner = owning_tenant()
-    if not 1 <= config_id < 2**63:
-        raise RecordNotFound(f"no mail server {config_id}")
-    config = ConfigCache(engine, MAIL_SEND_SERVER_CONFIG, ttl_seconds=0, ticker=ticker).find(config_id)
-    if config is not None and owner is not None and config["tenant_id"] != owner:
-        if config["tenant_id"] == PLATFORM_TENANT_ID:
-            raise foreign(f"mail server {config_id}", PLATFORM_TENANT_ID)
-        config = None
-    if config is None:
-        raise RecordNotFound(f"no mail server {config_id}")
-    return smtp_server(config)

@@ -12,10 +12,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import flag_modified
 
-from messaging import tenancy
 from messaging.db.active import with_disabled
-from messaging.db.filters import foreign
-from messaging.errors import RecordNotFound, StateError
+from messaging.db.own_rows import created, get_own, sign
+from messaging.errors import StateError
 from messaging.mail.models import MailSendServerConfig
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields, check_together, checked
 
@@ -79,7 +78,7 @@ def new_server(**fields: Unpack[ServerFields]) -> MailSendServerConfig:
     given = dict.fromkeys(ServerFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
     values = checked(given)
     check_together(values)
-    return _S(**values, created_by_id=tenancy.current().user_id, created_by=tenancy.current().user_name)
+    return _S(**values, **created())
 
 
 def change_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> None:
@@ -95,7 +94,7 @@ def change_server(session: Session, config_id: int, **fields: Unpack[ServerField
     check_together({name: getattr(row, name) for name in _READABLE} | _secrets(session, row) | values)
     for name, value in values.items():
         setattr(row, name, value)
-    _sign(row)
+    sign(row)
     session.flush()
 
 
@@ -121,7 +120,7 @@ def set_server_active(session: Session, config_id: int, is_active: bool) -> None
     """
     row = _get(session, config_id)
     row.active = is_active
-    _sign(row)
+    sign(row)
     session.flush()
 
 
@@ -139,7 +138,7 @@ def set_default_server(session: Session, config_id: int) -> None:
     row.is_default = True
     # Also where it is the default already, beside others that plain SQL has made so.
     flag_modified(row, "is_default")
-    _sign(row)
+    sign(row)
     session.flush()
 
 
@@ -148,16 +147,7 @@ _READABLE = [name for name in ServerFields.__annotations__ if name not in SECRET
 
 
 def _get(session: Session, config_id: int) -> MailSendServerConfig:
-    """The tenant's own row, disabled or not. Raises: RecordNotFound; TenantMismatch, for one of the platform."""
-    if 1 <= config_id < 2**63:
-        row = session.get(_S, config_id)
-        if row is not None:
-            return row
-        with tenancy.all_tenants():
-            owner = session.scalar(select(_S.tenant_id).where(_S.id == config_id))
-        if owner == tenancy.PLATFORM_TENANT_ID:
-            raise foreign(f"mail server {config_id}", owner)
-    raise RecordNotFound(f"no mail server {config_id}")
+    return get_own(session, _S, config_id, what="mail server")
 
 
 def _secrets(session: Session, row: MailSendServerConfig) -> dict[str, Any]:
@@ -165,8 +155,3 @@ def _secrets(session: Session, row: MailSendServerConfig) -> dict[str, Any]:
     names = sorted(SECRET_FIELDS)
     found = session.execute(select(*(getattr(_S, name).is_not(None) for name in names)).where(_S.id == row.id)).one()
     return {name: True if is_there else None for name, is_there in zip(names, found, strict=True)}
-
-
-def _sign(row: MailSendServerConfig) -> None:
-    context = tenancy.current()
-    row.updated_by_id, row.updated_by = context.user_id, context.user_name

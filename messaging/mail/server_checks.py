@@ -11,17 +11,16 @@ from typing import Any, TypedDict
 
 import idna
 
+from messaging import field_checks
 from messaging.errors import ConfigRejected
+from messaging.field_checks import MAX_NUMBER, number, one_of, secret, switch, text
 from messaging.mail import dkim, verp
 from messaging.mail.addresses import MAX_REPLY_TO_CHARS, AddressError, parse_mailbox, parse_reply_to
 
 MAX_PORT = 65_535
-#: Largest value of an integer column.
-MAX_NUMBER = 2**31 - 1
 #: Never shown, not even to say what is wrong with them.
 SECRET_FIELDS = frozenset({"password", "dkim_private_key"})
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 #: Underscores are in no host name (RFC 1123), but in names that containers are called by.
 _HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 
@@ -59,15 +58,7 @@ def checked(given: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises: ConfigRejected, naming the field; TypeError for a field that there is none of.
     """
-    stored: dict[str, Any] = {}
-    for field, value in given.items():
-        if field not in _CHECKS:
-            raise TypeError(f"a mail server has no field {field!r}; it has {', '.join(_CHECKS)}")
-        try:
-            stored[field] = _CHECKS[field](value)
-        except ValueError as exc:
-            raise ConfigRejected(field, value, str(exc), is_secret=field in SECRET_FIELDS) from exc
-    return stored
+    return field_checks.checked(given, _CHECKS, what="a mail server", secrets=SECRET_FIELDS)
 
 
 def check_together(fields: Mapping[str, Any]) -> None:
@@ -105,37 +96,13 @@ def check_together(fields: Mapping[str, Any]) -> None:
             raise ConfigRejected(exc.column, trio[exc.column], exc.reason, is_secret=True) from exc
 
 
-def _text(max_chars: int, *, is_required: bool = False) -> Callable[[Any], str | None]:
-    def check(value: Any) -> str | None:
-        if value is not None and not isinstance(value, str):
-            raise ValueError("allowed: text")
-        text = (value or "").strip()
-        if _CONTROL.search(text):
-            raise ValueError("allowed: no control characters")
-        if len(text) > max_chars:
-            raise ValueError(f"it has {len(text)} characters; allowed: {max_chars}")
-        if is_required and not text:
-            raise ValueError("it is required")
-        return text or None
-
-    return check
-
-
-def _secret(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ValueError("is no text")
-    if "\0" in (value or ""):
-        raise ValueError("holds a NUL")
-    return value or None
-
-
 def _host(value: Any) -> str:
-    text = _text(255, is_required=True)(value) or ""
+    given = text(255, is_required=True)(value) or ""
     try:
-        return str(ipaddress.ip_address(text.removeprefix("[").removesuffix("]")))
+        return str(ipaddress.ip_address(given.removeprefix("[").removesuffix("]")))
     except ValueError:
         pass
-    name = text.lower().removesuffix(".")
+    name = given.lower().removesuffix(".")
     if not name.isascii():
         try:
             name = idna.encode(name).decode("ascii")
@@ -148,74 +115,51 @@ def _host(value: Any) -> str:
 
 def _dns_name(max_chars: int) -> Callable[[Any], str | None]:
     def check(value: Any) -> str | None:
-        text = _text(max_chars)(value)
-        if text is not None and ("_" in text or not _HOST_NAME.fullmatch(text.lower())):
+        name = text(max_chars)(value)
+        if name is not None and ("_" in name or not _HOST_NAME.fullmatch(name.lower())):
             raise ValueError("allowed: labels of ASCII letters, digits and hyphens")
-        return text
+        return name
 
     return check
 
 
 def _mailbox(value: Any) -> str | None:
-    text = _text(255)(value)
-    if text is not None:
-        parse_mailbox(text)
-    return text
+    mailbox = text(255)(value)
+    if mailbox is not None:
+        parse_mailbox(mailbox)
+    return mailbox
 
 
 def _reply_to(value: Any) -> str | None:
-    reply_to = parse_reply_to(_text(255)(value))
+    reply_to = parse_reply_to(text(255)(value))
     if reply_to is not None and len(reply_to) > MAX_REPLY_TO_CHARS:
         raise ValueError(f"allowed: {MAX_REPLY_TO_CHARS} characters once normalised")
     return reply_to
 
 
-def _number(low: int, high: int, *, is_required: bool = True) -> Callable[[Any], int | None]:
-    def check(value: Any) -> int | None:
-        if value is None and not is_required:
-            return None
-        if type(value) is not int or not low <= value <= high:
-            raise ValueError(f"allowed: {low} to {high}" + ("" if is_required else ", or none"))
-        return value
-
-    return check
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError("allowed: True or False")
-    return value
-
-
-def _protocol(value: Any) -> str:
-    if value not in ("SMTP", "SMTPS"):
-        raise ValueError("allowed: SMTP, SMTPS")
-    return str(value)
-
-
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    "name": _text(100, is_required=True),
-    "description": _text(500),
-    "protocol": _protocol,
+    "name": text(100, is_required=True),
+    "description": text(500),
+    "protocol": one_of("SMTP", "SMTPS"),
     "host": _host,
-    "port": _number(1, MAX_PORT),
-    "ssl_enabled": _switch,
-    "starttls_enabled": _switch,
-    "username": _text(255),
-    "password": _secret,
+    "port": number(1, MAX_PORT),
+    "ssl_enabled": switch,
+    "starttls_enabled": switch,
+    "username": text(255),
+    "password": secret(),
     "from_address": _mailbox,
-    "from_name": _text(100),
+    "from_name": text(100),
     "reply_to_address": _reply_to,
     "envelope_sender": _mailbox,
-    "verp": _switch,
+    "verp": switch,
     #: 0 is no limit, as None.
-    "daily_send_limit": _number(0, MAX_NUMBER, is_required=False),
-    "rate_limit_per_minute": _number(0, MAX_NUMBER, is_required=False),
+    "daily_send_limit": number(0, MAX_NUMBER, is_required=False),
+    "rate_limit_per_minute": number(0, MAX_NUMBER, is_required=False),
     "dkim_domain": _dns_name(253),
     "dkim_selector": _dns_name(63),
-    "dkim_private_key": _secret,
-    "read_receipt_enabled": _switch,
-    "is_default": _switch,
-    "active": _switch,
-    "sequence": _number(-MAX_NUMBER, MAX_NUMBER),
+    "dkim_private_key": secret(),
+    "read_receipt_enabled": switch,
+    "is_default": switch,
+    "active": switch,
+    "sequence": number(-MAX_NUMBER, MAX_NUMBER),
 }

@@ -112,8 +112,8 @@ class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
     description: Mapped[str | None] = mapped_column(String(500))
     #: A name of the registry, e.g. `TWILIO`.
     provider_type: Mapped[str] = mapped_column(String(20))
-    api_key: Mapped[str | None] = mapped_column(Encrypted)
-    api_secret: Mapped[str | None] = mapped_column(Encrypted)
+    api_key: Mapped[str | None] = mapped_column(Encrypted, deferred=True)
+    api_secret: Mapped[str | None] = mapped_column(Encrypted, deferred=True)
     #: None: the provider's own.
     api_endpoint: Mapped[str | None] = mapped_column(String(500))
     account_id: Mapped[str | None] = mapped_column(String(255))

@@ -1,0 +1,50 @@
+"""Configuration rows in an operator's hands: the tenant's own ones, and who created or changed them."""
+
+from typing import Any, TypeVar
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from messaging import tenancy
+from messaging.db.filters import foreign
+from messaging.errors import RecordNotFound
+
+_Row = TypeVar("_Row")
+
+#: Largest id of a bigint column.
+MAX_ID = 2**63 - 1
+
+
+def get_own(session: Session, kind: type[_Row], row_id: int, *, what: str) -> _Row:
+    """The tenant's own row, disabled or not; `what` says of which kind it is.
+
+    Raises:
+        RecordNotFound: No such row in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    if 1 <= row_id <= MAX_ID:
+        row = session.get(kind, row_id)
+        if row is not None:
+            return row
+        if owner_of(session, kind, row_id) == tenancy.PLATFORM_TENANT_ID:
+            raise foreign(f"{what} {row_id}", tenancy.PLATFORM_TENANT_ID)
+    raise RecordNotFound(f"no {what} {row_id}")
+
+
+def owner_of(session: Session, kind: type[Any], row_id: int) -> int | None:
+    """Whose row it is, whoever asks; None when there is none."""
+    with tenancy.all_tenants():
+        found: int | None = session.scalar(select(kind.tenant_id).where(kind.id == row_id))
+    return found
+
+
+def created() -> dict[str, Any]:
+    """The columns that say who adds a row."""
+    context = tenancy.current()
+    return {"created_by_id": context.user_id, "created_by": context.user_name}
+
+
+def sign(row: Any) -> None:
+    """Note who changed a row."""
+    context = tenancy.current()
+    row.updated_by_id, row.updated_by = context.user_id, context.user_name
