@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import MISSING, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, TextIO, TypeVar, Unpack, overload
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
-from messaging import metrics, provisioning, quota, tenancy
+from messaging import metrics, provisioning, quota, suppression, suppression_admin, suppression_files, tenancy
 from messaging.channels import CHANNELS, channel_of
 from messaging.clock import utc_now
 from messaging.db.encryption import use_keys
@@ -30,7 +30,7 @@ from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.files import FileStore
 from messaging.mail import channel as mail
-from messaging.mail import connectivity, receipts, server_admin, template_files, template_tools
+from messaging.mail import connectivity, receipts, server_admin, template_files, template_tools, unsubscribing
 from messaging.mail.acceptance import accept_mails
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord
@@ -38,13 +38,21 @@ from messaging.mail.server_admin import ServerLine
 from messaging.mail.server_checks import ServerFields
 from messaging.mail.template_files import TemplateChange
 from messaging.mail.template_tools import TemplateLine, TemplatePreview
+from messaging.mail.unsubscribing import Subscription
 from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
-from messaging.requests import SendMail, SendSms
+from messaging.requests import MessageScope, SendMail, SendSms, SuppressionReason
 from messaging.settings import Settings, load_settings
 from messaging.sms import channel as sms
+from messaging.sms import explaining, provider_admin, route_admin
 from messaging.sms.acceptance import accept_sms
+from messaging.sms.explaining import RouteExplanation
 from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
+from messaging.sms.provider_admin import ProviderCheck, ProviderLine
+from messaging.sms.provider_checks import ProviderFields
+from messaging.sms.route_admin import BindingLine, RouteLine
+from messaging.suppression_admin import SuppressionLine
+from messaging.suppression_files import SuppressionsImported
 from messaging.templates.render import Renderer
 from messaging.templates.variables import TemplateVariable
 
@@ -515,6 +523,107 @@ def export_mail_templates(
         return template_files.export_templates(s, folder, codes)
 
 
+def add_suppression(
+    address: str,
+    *,
+    channel: str = mail.NAME,
+    reason: SuppressionReason | str = SuppressionReason.MANUAL,
+    sender: str = "",
+    list_name: str = "",
+    note: str | None = None,
+    session: Session | None = None,
+) -> int:
+    """Put an address, or with channel `sms` a number in E.164, on this tenant's suppression list; answers its id.
+
+    It gets nothing by attempts that begin after the commit; with `list_name` no mail of that list, with `sender` no
+    text message of that sender. What is on the list already stays as it is.
+
+    Raises:
+        EntryRejected: Names field and value; nothing was written.
+    """
+    environment()
+    with _session(session) as s:
+        return suppression_admin.suppress(
+            s, address, channel=channel, reason=reason, sender=sender, list_name=list_name, note=note
+        )
+
+
+def lift_suppression(entry_id: int, *, note: str, session: Session | None = None) -> bool:
+    """Lift an entry of this tenant's suppression list, saying why; answers False when it was lifted before.
+
+    Raises:
+        EntryRejected: The note is blank or too long.
+        RecordNotFound: No such entry in this tenant.
+    """
+    environment()
+    with _session(session) as s:
+        return suppression.lift(s, entry_id, note=note)
+
+
+def list_suppressions(
+    *,
+    channel: str | None = None,
+    search: str | None = None,
+    reason: SuppressionReason | None = None,
+    with_lifted: bool = False,
+    limit: int = 50,
+    before: int | None = None,
+    session: Session | None = None,
+) -> list[SuppressionLine]:
+    """Entries of this tenant's suppression list, newest first; `search` is a part of the address or number.
+
+    `before` is the id of the last entry of the page before.
+    """
+    environment()
+    with _session(session) as s:
+        return suppression_admin.page(
+            s, channel=channel, search=search, reason=reason, include_lifted=with_lifted, limit=limit, before=before
+        )
+
+
+def import_suppressions(
+    source: TextIO,
+    *,
+    name: str = "-",
+    channel: str = mail.NAME,
+    reason: SuppressionReason | str = SuppressionReason.MANUAL,
+    dry_run: bool = False,
+    session: Session | None = None,
+) -> SuppressionsImported:
+    """Put the entries of a CSV file on this tenant's suppression list, all or none.
+
+    Raises:
+        FileRejected: Names the bad lines by number; nothing was written.
+    """
+    environment()
+    with _session(session) as s:
+        return suppression_files.import_entries(s, source, name=name, channel=channel, reason=reason, dry_run=dry_run)
+
+
+def export_suppressions(target: TextIO, *, with_lifted: bool = False, session: Session | None = None) -> int:
+    """Write this tenant's suppression list as a CSV file that `import_suppressions` reads; answers how many entries."""
+    environment()
+    with _session(session) as s:
+        return suppression_files.export_entries(s, target, include_lifted=with_lifted)
+
+
+def find_subscription(token: str, *, session: Session | None = None) -> Subscription | None:
+    """What the token of an unsubscribe link is about; changes nothing. None for a token that we did not sign."""
+    environment()
+    with _session(session) as s:
+        return unsubscribing.find_subscription(s, token)
+
+
+def unsubscribe(token: str, *, session: Session | None = None) -> Subscription | None:
+    """Leave the mailing list that an unsubscribe link is about (RFC 8058); None for a token that we did not sign.
+
+    Needs no tenant: the token names it. Again, nothing changes.
+    """
+    environment()
+    with _session(session) as s:
+        return unsubscribing.unsubscribe(s, token)
+
+
 def provision_tenant(
     session: Session | None,
     tenant_id: int,
@@ -532,6 +641,161 @@ def provision_tenant(
     environment()
     with _session(session) as s:
         return provisioning.provision_tenant(s, tenant_id, folder, rebuild=rebuild, environ=environ)
+
+
+def add_sms_provider(*, session: Session | None = None, **fields: Unpack[ProviderFields]) -> int:
+    """Add an SMS provider of this tenant; answers its id. See `messaging.sms.provider_admin` for what follows.
+
+    Raises:
+        ConfigRejected: A field cannot be saved, or its adapter could not send with it. Nothing was written.
+    """
+    environment()
+    with _session(session) as s:
+        return provider_admin.add_provider(s, **fields)
+
+
+def change_sms_provider(config_id: int, *, session: Session | None = None, **fields: Unpack[ProviderFields]) -> None:
+    """Change fields of an SMS provider; the next attempt of each record that uses it goes by them within a second.
+
+    Raises:
+        ConfigRejected: As `add_sms_provider`; nothing was changed.
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with _session(session) as s:
+        provider_admin.change_provider(s, config_id, **fields)
+
+
+def list_sms_providers(*, with_disabled: bool = False, session: Session | None = None) -> list[ProviderLine]:
+    """This tenant's SMS providers, lowest priority first, without secrets."""
+    environment()
+    with _session(session) as s:
+        return provider_admin.list_providers(s, include_disabled=with_disabled)
+
+
+def set_sms_provider_active(config_id: int, is_active: bool, *, session: Session | None = None) -> None:
+    """Disable an SMS provider or enable it again; what was prepared with it goes out in any case.
+
+    Raises:
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with _session(session) as s:
+        provider_admin.set_provider_active(s, config_id, is_active)
+
+
+def check_sms_provider(config_id: int) -> ProviderCheck:
+    """Whether an SMS provider of this tenant, disabled or not, has all that its adapter needs. Calls nobody.
+
+    Raises:
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    return provider_admin.check_provider(environment().engine, config_id)
+
+
+def add_sms_route(
+    provider_config_id: int, region_code: str, *, priority: int = 100, session: Session | None = None
+) -> int:
+    """Let an SMS provider of this tenant serve a country (ISO 3166-1 alpha-2); answers the route's id.
+
+    Raises:
+        ConfigRejected: No such country, or there is such a route already.
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: The provider belongs to the platform.
+    """
+    environment()
+    with _session(session) as s:
+        return route_admin.add_route(s, provider_config_id, region_code, priority=priority)
+
+
+def list_sms_routes(
+    region_code: str | None = None, *, with_disabled: bool = False, session: Session | None = None
+) -> list[RouteLine]:
+    """This tenant's routes by country; None is all countries. Raises: ConfigRejected, for what is no country."""
+    environment()
+    with _session(session) as s:
+        return route_admin.list_routes(s, region_code, include_disabled=with_disabled)
+
+
+def set_sms_route_active(route_id: int, is_active: bool, *, session: Session | None = None) -> None:
+    """Disable a route of this tenant or enable it again. Raises: RecordNotFound, TenantMismatch."""
+    environment()
+    with _session(session) as s:
+        route_admin.set_route_active(s, route_id, is_active)
+
+
+def remove_sms_route(route_id: int, *, session: Session | None = None) -> None:
+    """Remove a route of this tenant. Raises: RecordNotFound, TenantMismatch."""
+    environment()
+    with _session(session) as s:
+        route_admin.remove_route(s, route_id)
+
+
+def add_sms_binding(
+    template_code: str,
+    provider_config_id: int,
+    region_code: str | None = None,
+    *,
+    external_template_id: str | None = None,
+    sign_name: str | None = None,
+    priority: int = 100,
+    session: Session | None = None,
+) -> int:
+    """Say what an SMS template of this tenant is called at a provider, its own or the platform's; answers an id.
+
+    Raises:
+        ConfigRejected: A field cannot be saved, or there is such a binding already.
+        RecordNotFound: No such template in this tenant, or no such provider.
+    """
+    environment()
+    with _session(session) as s:
+        return route_admin.add_binding(
+            s,
+            template_code,
+            provider_config_id,
+            region_code,
+            external_template_id=external_template_id,
+            sign_name=sign_name,
+            priority=priority,
+        )
+
+
+def list_sms_bindings(
+    template_code: str | None = None, *, with_disabled: bool = False, session: Session | None = None
+) -> list[BindingLine]:
+    """The bindings of this tenant's SMS templates; None is all templates. Raises: RecordNotFound."""
+    environment()
+    with _session(session) as s:
+        return route_admin.list_bindings(s, template_code, include_disabled=with_disabled)
+
+
+def set_sms_binding_active(binding_id: int, is_active: bool, *, session: Session | None = None) -> None:
+    """Disable a binding of this tenant or enable it again. Raises: RecordNotFound, TenantMismatch."""
+    environment()
+    with _session(session) as s:
+        route_admin.set_binding_active(s, binding_id, is_active)
+
+
+def remove_sms_binding(binding_id: int, *, session: Session | None = None) -> None:
+    """Remove a binding of this tenant. Raises: RecordNotFound, TenantMismatch."""
+    environment()
+    with _session(session) as s:
+        route_admin.remove_binding(s, binding_id)
+
+
+def which_provider(
+    phone_number: str, *, scope: MessageScope = MessageScope.TENANT, template_code: str | None = None
+) -> RouteExplanation:
+    """Which provider a message of this tenant to this number would take now, and why, step by step. Sends nothing.
+
+    Raises:
+        MessageRejected: The number is none that a message is accepted for.
+        TenantContextMissing: No tenant is set.
+    """
+    return explaining.explain_route(environment().engine, phone_number, scope=scope, template_code=template_code)
 
 
 def test_connectivity(config_id: int) -> Connectivity:

@@ -20,6 +20,21 @@ class BodyMode(StrEnum):
     HTML_WITH_AUTHORED_PLAIN = "HTML_WITH_AUTHORED_PLAIN"
 
 
+class SuppressionReason(StrEnum):
+    """Why an address or number is on the suppression list."""
+
+    #: A mail came back: the address is of no use.
+    HARD_BOUNCE = "HARD_BOUNCE"
+    #: The recipient told its provider that a mail was not wanted.
+    COMPLAINT = "COMPLAINT"
+    #: The recipient answered STOP, or the provider says that it did.
+    OPT_OUT = "OPT_OUT"
+    #: The recipient left a mailing list.
+    UNSUBSCRIBED = "UNSUBSCRIBED"
+    #: An operator put it there.
+    MANUAL = "MANUAL"
+
+
 class Priority(StrEnum):
     """The priority headers of a mail, and the order of dispatch within its tenant."""
 

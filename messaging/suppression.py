@@ -11,7 +11,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -34,6 +33,7 @@ from messaging import tenancy
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.filters import TenantOwned, owning_tenant
 from messaging.errors import EntryRejected, RecordNotFound, TenantContextMissing
+from messaging.requests import SuppressionReason
 from messaging.tenancy import SINGLE_TENANT_ID, is_single_tenant
 
 #: The channels an entry may be of.
@@ -46,21 +46,6 @@ MAX_NOTE_CHARS = 500
 
 _SPELLING = {MAIL: re.compile(r"[^@\s].*@[!-?A-~]+", re.DOTALL), SMS: re.compile(r"\+[1-9][0-9]{6,14}")}
 _SEPARATORS = re.compile(r"[\s().-]+")
-
-
-class SuppressionReason(StrEnum):
-    """Why an address or number is on the list."""
-
-    #: A mail came back: the address is of no use.
-    HARD_BOUNCE = "HARD_BOUNCE"
-    #: The recipient told its provider that a mail was not wanted.
-    COMPLAINT = "COMPLAINT"
-    #: The recipient answered STOP, or the provider says that it did.
-    OPT_OUT = "OPT_OUT"
-    #: The recipient left a mailing list.
-    UNSUBSCRIBED = "UNSUBSCRIBED"
-    #: An operator put it there.
-    MANUAL = "MANUAL"
 
 
 class Suppression(TenantOwned, Audited, Base):

@@ -13,6 +13,7 @@ from messaging.mail.records import Line, RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.template_tools import TemplateLine
 from messaging.quota import MonthUsage
+from messaging.suppression_admin import SuppressionLine
 
 STATUS_STYLE = {
     "PENDING": "cyan",
@@ -193,6 +194,29 @@ def print_templates(lines: Sequence[TemplateLine]) -> None:
             time_text(line.updated_at),
         )
     console_for_people().print(shown if lines else "no templates")
+
+
+def print_suppressions(lines: Sequence[SuppressionLine], next_before: int | None) -> None:
+    """`messaging suppression list`."""
+    console = console_for_people()
+    shown = table("id", "since", "reason", "address", "only", "by", "note", "lifted")
+    for line in lines:
+        only = f"list {line.list}" if line.list else f"sender {line.sender}" if line.sender else ""
+        lifted = f"{time_text(line.lifted_at)}: {line.lifted_note}" if line.lifted_at else ""
+        by = line.created_by or (f"record {line.record_id}" if line.record_id else "")
+        shown.add_row(
+            str(line.id),
+            time_text(line.created_at),
+            line.reason,
+            Text(line.address),
+            Text(only),
+            Text(by),
+            Text(line.note or ""),
+            Text(lifted),
+        )
+    console.print(shown if lines else "no entries")
+    if next_before is not None:
+        console.print(f"older ones: --before {next_before}")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

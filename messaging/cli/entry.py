@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from messaging.cli import programs, quotas, records, schema, servers, system, templates, tenants
+from messaging.cli import programs, quotas, records, schema, servers, suppressions, system, templates, tenants
 from messaging.cli.acting import refused
 from messaging.errors import ConfigurationError, MessagingError
 
@@ -25,6 +25,7 @@ app.add_typer(schema.db, name="db")
 app.add_typer(servers.server, name="server")
 app.add_typer(templates.template, name="template")
 app.add_typer(quotas.quota, name="quota")
+app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(tenants.tenant, name="tenant")
 
 

@@ -13,7 +13,8 @@ from messaging import suppression, tenancy
 from messaging.mail import unsubscribe as links
 from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MailSendRecord
-from messaging.suppression import MAIL, Suppression, SuppressionReason, mail_address
+from messaging.requests import SuppressionReason
+from messaging.suppression import MAIL, Suppression, mail_address
 
 
 @dataclass(frozen=True, slots=True)

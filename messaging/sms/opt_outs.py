@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 
 from messaging import suppression, tenancy
 from messaging.db.session import transaction
-from messaging.suppression import SuppressionReason, sender_name
+from messaging.requests import SuppressionReason
+from messaging.suppression import sender_name
 
 logger = logging.getLogger(__name__)
 
