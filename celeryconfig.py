@@ -34,12 +34,20 @@ task_create_missing_queues = False
 task_routes = {
     "messaging.dispatch": {"queue": _queues.control},
     "messaging.sweep": {"queue": _queues.control},
+    "messaging.receipts": {"queue": _queues.control},
     "messaging.heartbeat": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
     "messaging.deliver_sms": {"queue": _queues.sms_send},
     "messaging.mail_request": {"queue": _queues.mail_request},
 }
-imports = ("tasks.dispatch", "tasks.deliver", "tasks.sweep", "tasks.heartbeat", "tasks.mail_request")
+imports = (
+    "tasks.dispatch",
+    "tasks.deliver",
+    "tasks.sweep",
+    "tasks.receipts",
+    "tasks.heartbeat",
+    "tasks.mail_request",
+)
 
 # -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
 beat_schedule = {
@@ -57,6 +65,7 @@ beat_schedule = {
         "schedule": _settings.sweeper.interval_seconds,
         "options": {"expires": _settings.sweeper.interval_seconds},
     },
+    "receipts": {"task": "messaging.receipts", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 

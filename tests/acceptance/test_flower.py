@@ -16,7 +16,13 @@ from tests.acceptance.system import MessagingSetup
 USER = "operator:watching"
 
 #: `operate.md` section 7, those of mail.
-TASK_NAMES = {"messaging.dispatch", "messaging.sweep", "messaging.heartbeat", "messaging.deliver_mail"}
+TASK_NAMES = {
+    "messaging.dispatch",
+    "messaging.sweep",
+    "messaging.receipts",
+    "messaging.heartbeat",
+    "messaging.deliver_mail",
+}
 
 #: What a delivery task answers.
 COUNTS = {"sent", "retry", "failed", "dead_letter", "released", "not_mine"}
