@@ -142,12 +142,12 @@ def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
 
 def _look_at_database(settings: Settings, engine: Engine, old_transaction_seconds: float) -> Findings:
     try:
-        check_server(engine)
+        check_server(engine, settings)
     except ConfigurationError as exc:
-        yield Finding("server settings", Level.FAIL, str(exc), "correct postgresql.conf, or use another server")
+        yield Finding("server settings", Level.FAIL, str(exc), "correct postgresql.conf or the setting, or use another server")
     else:
         yield Finding("database", Level.OK, settings.shown_database_url)
-        yield Finding("server settings", Level.OK, "version and synchronous_commit are as needed")
+        yield Finding("server settings", Level.OK, "version, synchronous_commit and time zone are as needed")
     try:
         schema.require_head(engine)
     except ConfigurationError as exc:

@@ -286,7 +286,7 @@ def require_dependencies(made: WorkerProcess) -> None:
     """Refuse to start without the database, its schema, Redis or the broker."""
     settings = made.settings
     try:
-        check_server(made.engine)
+        check_server(made.engine, settings)
         schema.require_head(made.engine)
     except ConfigurationError as exc:
         refuse(str(exc))

@@ -5,6 +5,7 @@ import weakref
 
 import sqlalchemy as sa
 from sqlalchemy import Engine
+from sqlalchemy.exc import DataError
 
 from messaging.errors import ConfigurationError
 from messaging.settings import Settings
@@ -79,14 +80,22 @@ def _leave_connections_to_the_parent() -> None:
 os.register_at_fork(after_in_child=_leave_connections_to_the_parent)
 
 
-def check_server(engine: Engine) -> None:
-    """Refuse a server that cannot keep what it commits, or is too old.
+def check_server(engine: Engine, settings: Settings) -> None:
+    """Refuse a server that cannot keep what it commits, is too old, or does not know the time zone of the quotas.
 
     Raises: ConfigurationError (I10 of the protocol); the driver's OperationalError when it cannot be reached.
     """
+    zone = settings.quota.timezone
     with engine.connect() as connection:
         version = connection.execute(sa.text("SELECT current_setting('server_version_num')::int")).scalar_one()
         synchronous = connection.execute(sa.text("SHOW synchronous_commit")).scalar_one()
+        try:
+            connection.execute(sa.text("SELECT now() AT TIME ZONE CAST(:zone AS text)"), {"zone": zone})
+        except DataError:
+            raise ConfigurationError(
+                f"MESSAGING_QUOTA__TIMEZONE is {zone!r}, which PostgreSQL does not know; allowed: a name of"
+                " pg_timezone_names"
+            ) from None
     if version // 10_000 < MINIMUM_POSTGRESQL:
         raise ConfigurationError(f"PostgreSQL is {version // 10_000}; allowed: {MINIMUM_POSTGRESQL} and later")
     if synchronous == "off":

@@ -121,18 +121,27 @@ def test_i10_our_connections_read_committed_and_time_out(engine: Engine, setting
 def test_i10_a_server_that_may_forget_commits_is_refused(
     engine: Engine, make_settings: Callable[..., Settings]
 ) -> None:
-    check_server(engine)
+    check_server(engine, make_settings())
     with engine.begin() as connection:
         name = connection.execute(sa.text("SELECT current_database()")).scalar_one()
         connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     other = create_engine(make_settings())
     try:
         with pytest.raises(ConfigurationError, match=r"I10: .*synchronous_commit is 'off'"):
-            check_server(other)
+            check_server(other, make_settings())
     finally:
         other.dispose()
         with engine.begin() as connection:
             connection.exec_driver_sql(f'ALTER DATABASE "{name}" RESET synchronous_commit')
+
+
+def test_a_time_zone_that_only_python_knows_is_refused(engine: Engine, make_settings: Callable[..., Settings]) -> None:
+    # Both have a database of their own; here stands what neither Python's nor PostgreSQL's check would let through.
+    known = make_settings(quota={"timezone": "Asia/Shanghai"})
+    check_server(engine, known)
+    unknown = known.model_copy(update={"quota": known.quota.model_copy(update={"timezone": "Mars/Olympus"})})
+    with pytest.raises(ConfigurationError, match=r"QUOTA__TIMEZONE is 'Mars/Olympus'"):
+        check_server(engine, unknown)
 
 
 def test_a_forked_child_has_connections_of_its_own(engine: Engine) -> None:
