@@ -127,7 +127,7 @@ def test_the_keys_are_those_of_the_specification_and_expire(windows: RateWindows
     }
 
 
-def test_a_counter_without_an_end_is_given_one(windows: RateWindows, client: redis.Redis) -> None:
+def test_a_counter_without_an_end_is_given_one(windows: RateWindows, client: redis.Redis) -> None:  # redis-03
     take(windows, daily=5, per_minute=1)
     keys = client.keys("*:2026*")
     for key in keys:
