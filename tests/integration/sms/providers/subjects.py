@@ -1,14 +1,17 @@
 """Each provider of the registry as the conformance suite sees it: an account at its far end, and what that says."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from messaging.category import ErrorCategory
-from messaging.sms.providers.base import OutgoingSms, ProviderConfig
-from tests.far_end import aliyun_api, bird_api, cm_api, infobip_api, sinch_api, tencent_api, twilio_api
+from messaging.sms.providers.base import Accepted, OutgoingSms, Provider, ProviderConfig, Rejected, base_url, entry
+from messaging.sms.providers.http import HttpClient
+from tests.far_end import aliyun_api, bird_api, carrier_api, cm_api, infobip_api, sinch_api, tencent_api, twilio_api
 from tests.far_end.aliyun_api import AliyunApi
 from tests.far_end.bird_api import BirdApi
+from tests.far_end.carrier_api import CarrierApi
 from tests.far_end.cm_api import CmApi
 from tests.far_end.infobip_api import InfobipApi
 from tests.far_end.provider_server import Api, Reply
@@ -347,4 +350,47 @@ CM = Subject(
     ),
 )
 
-SUBJECTS = (TWILIO, INFOBIP, SINCH, BIRD, ALIYUN, TENCENT, CM)
+
+class Carrier(Provider):
+    """A provider of an application's own: all it takes."""
+
+    type = "CARRIER"
+    label = "carrier"
+    codes = {"bad_number": ErrorCategory.INVALID_INPUT, "over_rate": ErrorCategory.QUOTA}
+
+    def send(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
+    ) -> Accepted | Rejected:
+        self.check(config, message)
+        reply = client.post(
+            f"{base_url(config, self.label, 'https://api.carrier.example')}/v1/texts",
+            headers={"X-Token": config.api_key or "", "Content-Type": "application/json"},
+            body=json.dumps(
+                {"number": message.phone_number, "text": message.content, "ref": message.reference}
+            ).encode(),
+            before_body=before_body,
+        )
+        said = reply.json()
+        if reply.is_success:
+            return self.accept(reply, entry(said, "id"))
+        return self.reject(config, message, reply, entry(said, "code"), entry(said, "text"))
+
+
+CARRIER = Subject(
+    type="CARRIER",
+    api=CarrierApi,
+    config={"api_key": carrier_api.TOKEN},
+    bad_number_code="bad_number",
+    refusals=(
+        Refusal(
+            "throttled",
+            Reply(429, {"code": "over_rate", "text": "slow down"}, {"Retry-After": "30"}),
+            "over_rate",
+            ErrorCategory.QUOTA,
+            30,
+        ),
+    ),
+)
+
+#: Those of the product's own, and the application's.
+SUBJECTS = (TWILIO, INFOBIP, SINCH, BIRD, ALIYUN, TENCENT, CM, CARRIER)

@@ -1,5 +1,6 @@
 """Bird beyond the conformance suite: sms.md section 7.6, test points P30 and P31."""
 
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,8 +29,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    client = HttpClient(HttpLimits(5, 5, 5))
+def desk(authorities: ssl.SSLContext) -> Iterator[Desk]:
+    client = HttpClient(HttpLimits(5, 5, 5), verify=authorities)
     with serving(BirdApi()) as server:
         yield Desk(server, client)
     client.close()

@@ -19,7 +19,16 @@ from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, Rejected, SmsProvider
 from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end.provider_server import Fault, ProviderServer, Reply, serving
-from tests.integration.sms.providers.subjects import BAD_NUMBER, NUMBER, ODD_EXT_CONFIGS, SUBJECTS, Refusal, Subject
+from tests.integration.sms.providers.subjects import (
+    BAD_NUMBER,
+    CARRIER,
+    NUMBER,
+    ODD_EXT_CONFIGS,
+    SUBJECTS,
+    Carrier,
+    Refusal,
+    Subject,
+)
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
 #: For what never comes.
@@ -28,6 +37,12 @@ SHORT = HttpLimits(connect_seconds=0.2, read_seconds=0.2, reply_seconds=0.2)
 
 class ClaimWasTooOld(Exception):
     """What a second check raises."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _an_application_registers_its_own() -> None:
+    if CARRIER.type not in registry.types():
+        registry.register(Carrier())
 
 
 @pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.type.lower())
@@ -48,15 +63,15 @@ def server(subject: Subject) -> Iterator[ProviderServer]:
 
 
 @pytest.fixture
-def client() -> Iterator[HttpClient]:
-    client = HttpClient(LIMITS)
+def client(authorities: ssl.SSLContext) -> Iterator[HttpClient]:
+    client = HttpClient(LIMITS, verify=authorities)
     yield client
     client.close()
 
 
 @pytest.fixture
-def hasty_client() -> Iterator[HttpClient]:
-    client = HttpClient(SHORT)
+def hasty_client(authorities: ssl.SSLContext) -> Iterator[HttpClient]:
+    client = HttpClient(SHORT, verify=authorities)
     yield client
     client.close()
 
@@ -70,7 +85,7 @@ def too_old() -> None:
 
 
 def test_every_provider_of_the_registry_is_a_subject() -> None:  # sms.md P38
-    assert {subject.type for subject in SUBJECTS} == set(registry.BUILT_IN)
+    assert {subject.type for subject in SUBJECTS} == {*registry.BUILT_IN, CARRIER.type}
 
 
 def test_a_message_is_accepted(

@@ -1,5 +1,6 @@
 """Infobip beyond the conformance suite: sms.md section 7.2, test points P6 to P10."""
 
+import ssl
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,8 +32,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
-    client = HttpClient(HttpLimits(5, 5, 5))
+def desk(authorities: ssl.SSLContext) -> Iterator[Desk]:
+    client = HttpClient(HttpLimits(5, 5, 5), verify=authorities)
     with serving(InfobipApi()) as server:
         yield Desk(server, client)
     client.close()

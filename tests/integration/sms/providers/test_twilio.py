@@ -2,6 +2,7 @@
 
 import base64
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,9 +46,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Iterator[Desk]:
+def desk(authorities: ssl.SSLContext) -> Iterator[Desk]:
     api = TwilioApi()
-    client = HttpClient(HttpLimits(5, 5, 5))
+    client = HttpClient(HttpLimits(5, 5, 5), verify=authorities)
     with serving(api) as server:
         yield Desk(server, api, client)
     client.close()

@@ -3,15 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from importlib import reload
 
 import pytest
 
 from messaging.category import MarkerCode
 from messaging.errors import ConfigurationError, PreparationError
-from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, Provider, Rejected
+from messaging.sms.providers.registry import BUILT_IN, Registry
 
 
 class Carrier(Provider):
@@ -25,15 +23,12 @@ class Carrier(Provider):
 
 
 @pytest.fixture
-def fresh() -> Iterator[None]:
-    """A registry that nobody registered anything in, before and after."""
-    reload(registry)
-    yield
-    reload(registry)
+def registry() -> Registry:
+    return Registry()
 
 
-@pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_every_type_has_its_adapter(name: str) -> None:  # P38
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_type_has_its_adapter(registry: Registry, name: str) -> None:  # P38
     adapter = registry.provider(name)
 
     assert (adapter.type, adapter.label) == (name, name.lower())
@@ -41,8 +36,8 @@ def test_every_type_has_its_adapter(name: str) -> None:  # P38
     assert registry.by_label(name.lower()) is adapter
 
 
-@pytest.mark.parametrize("name", ["VONAGE", "", "twilio2"])
-def test_an_unknown_type_is_unsupported(name: str) -> None:  # P38
+@pytest.mark.parametrize("name", ["VONAGE", "", "twilio2", "TWİLİO"])
+def test_an_unknown_type_is_unsupported(registry: Registry, name: str) -> None:  # P38
     with pytest.raises(PreparationError) as raised:
         registry.provider(name)
 
@@ -50,8 +45,7 @@ def test_an_unknown_type_is_unsupported(name: str) -> None:  # P38
     assert registry.by_label(name) is None
 
 
-@pytest.mark.usefixtures("fresh")
-def test_an_application_registers_its_own() -> None:
+def test_an_application_registers_its_own(registry: Registry) -> None:
     own = Carrier()
     registry.register(own)
 
@@ -60,17 +54,15 @@ def test_an_application_registers_its_own() -> None:
     assert registry.types()[-1] == "CARRIER"
 
 
-@pytest.mark.usefixtures("fresh")
-def test_two_adapters_for_one_type_are_an_error_at_start() -> None:  # P38
+def test_two_adapters_for_one_type_are_an_error_at_start(registry: Registry) -> None:  # P38
     registry.register(Carrier())
 
     with pytest.raises(ConfigurationError, match="CARRIER"):
         registry.register(Carrier())
 
 
-@pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_ours_cannot_be_replaced(name: str) -> None:
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_ours_cannot_be_replaced(registry: Registry, name: str) -> None:
     class Impostor(Carrier):
         type = name
 
@@ -78,9 +70,11 @@ def test_ours_cannot_be_replaced(name: str) -> None:
         registry.register(Impostor())
 
 
-@pytest.mark.usefixtures("fresh")
-@pytest.mark.parametrize(("name", "label"), [("carrier", "c"), ("", "c"), ("X" * 21, "c"), ("X", ""), ("X", "a/b")])
-def test_a_type_or_label_that_cannot_be_stored_is_an_error_at_start(name: str, label: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("carrier", "c"), ("", "c"), ("X" * 21, "c"), ("X", ""), ("X", "a/b"), ("X", "Ab"), ("X", "é"), ("X", "twilio")],
+)
+def test_a_type_or_label_that_cannot_be_stored_is_an_error_at_start(registry: Registry, name: str, label: str) -> None:
     odd = type("Odd", (Carrier,), {"type": name, "label": label})
 
     with pytest.raises(ConfigurationError):
