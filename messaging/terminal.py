@@ -13,6 +13,9 @@ from messaging.mail.records import Line, RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.template_tools import TemplateLine
 from messaging.quota import MonthUsage
+from messaging.sms.explaining import RouteExplanation
+from messaging.sms.provider_admin import ProviderLine
+from messaging.sms.route_admin import BindingLine, RouteLine
 from messaging.suppression_admin import SuppressionLine
 
 STATUS_STYLE = {
@@ -172,7 +175,7 @@ def print_servers(lines: Sequence[ServerLine]) -> None:
             Text(login),
             Text(line.from_address or line.username or ""),
             Text("default" if line.is_default else "", style="bold"),
-            Text("") if line.active else Text("disabled", style="yellow"),
+            _state(line.active),
             str(line.daily_send_limit or ""),
             str(line.rate_limit_per_minute or ""),
         )
@@ -190,7 +193,7 @@ def print_templates(lines: Sequence[TemplateLine]) -> None:
             Text(line.name),
             line.body_mode,
             line.default_priority or "",
-            Text("") if line.active else Text("disabled", style="yellow"),
+            _state(line.active),
             time_text(line.updated_at),
         )
     console_for_people().print(shown if lines else "no templates")
@@ -217,6 +220,86 @@ def print_suppressions(lines: Sequence[SuppressionLine], next_before: int | None
     console.print(shown if lines else "no entries")
     if next_before is not None:
         console.print(f"older ones: --before {next_before}")
+
+
+def print_providers(lines: Sequence[ProviderLine]) -> None:
+    """`messaging provider list`."""
+    shown = table(
+        "id", "tenant", "name", "type", "endpoint", "sender", "default", "priority", "state", "a day", "a minute"
+    )
+    for line in lines:
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.name),
+            line.provider_type,
+            Text(line.api_endpoint or ""),
+            Text(line.sender_number or line.sender_id or ""),
+            Text("default" if line.is_default else "", style="bold"),
+            str(line.priority),
+            _state(line.active),
+            str(line.daily_send_limit or ""),
+            str(line.rate_limit_per_minute or ""),
+        )
+    console_for_people().print(shown if lines else "no providers")
+
+
+def print_routes(lines: Sequence[RouteLine]) -> None:
+    """`messaging route list`."""
+    shown = table("id", "tenant", "country", "code", "priority", "provider", "name", "type", "state")
+    for line in lines:
+        state = _state(line.active)
+        if line.active and not line.is_used:
+            state = Text("provider disabled" if line.provider_name is not None else "no provider", style="yellow")
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            line.region_code,
+            f"+{line.dial_code}" if line.dial_code else "",
+            str(line.priority),
+            str(line.provider_config_id),
+            Text(line.provider_name or ""),
+            line.provider_type or "",
+            state,
+        )
+    console_for_people().print(shown if lines else "no routes")
+
+
+def print_bindings(lines: Sequence[BindingLine]) -> None:
+    """`messaging binding list`."""
+    shown = table(
+        "id", "tenant", "template", "country", "provider", "name", "its template", "sign", "priority", "state"
+    )
+    for line in lines:
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.template_code or str(line.template_id)),
+            line.region_code or "any",
+            str(line.provider_config_id),
+            Text(line.provider_name or ""),
+            Text(line.external_template_id or ""),
+            Text(line.sign_name or ""),
+            str(line.priority),
+            _state(line.active),
+        )
+    console_for_people().print(shown if lines else "no bindings")
+
+
+def print_explanation(explanation: RouteExplanation) -> None:
+    """`messaging route explain`."""
+    console = console_for_people()
+    for number, step in enumerate(explanation.steps, 1):
+        is_end = number == len(explanation.steps)
+        style = "" if not is_end else "bold red" if explanation.error_code else "bold"
+        console.print(Text(f"{number:>2}. {step}", style=style), soft_wrap=True)
+    for label, value in (("template there", explanation.external_template_id), ("sign", explanation.sign_name)):
+        if value:
+            console.print(Text(f"    {label}: {value}"), soft_wrap=True)
+
+
+def _state(is_active: bool) -> Text:
+    return Text("") if is_active else Text("disabled", style="yellow")
 
 
 def print_findings(findings: Sequence[Finding]) -> None:

@@ -7,7 +7,19 @@ from typing import NoReturn
 
 import typer
 
-from messaging.cli import programs, quotas, records, schema, servers, suppressions, system, templates, tenants
+from messaging.cli import (
+    programs,
+    providers,
+    quotas,
+    records,
+    routes,
+    schema,
+    servers,
+    suppressions,
+    system,
+    templates,
+    tenants,
+)
 from messaging.cli.acting import refused
 from messaging.errors import ConfigurationError, MessagingError
 
@@ -24,6 +36,9 @@ for commands in (records.app, programs.app, system.app):
 app.add_typer(schema.db, name="db")
 app.add_typer(servers.server, name="server")
 app.add_typer(templates.template, name="template")
+app.add_typer(providers.provider, name="provider")
+app.add_typer(routes.route, name="route")
+app.add_typer(routes.binding, name="binding")
 app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(tenants.tenant, name="tenant")

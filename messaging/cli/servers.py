@@ -1,16 +1,15 @@
 """`messaging server ...`: the servers that mail goes out by. A secret is asked for or read, never an argument."""
 
-import os
-import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from messaging.cli.acting import EXIT_WRONG, acting_for, print_json
-from messaging.cli.values import MAX_ID, AnyTenant, AsJson, Tenant, member, whole_number
+from messaging.cli.secrets import SecretFrom, secret_from
+from messaging.cli.values import MAX_ID, AnyTenant, AsJson, Tenant, given, member, whole_number
 from messaging.errors import ConfigurationError
 
 server = typer.Typer(help="The servers that mail goes out by.")
@@ -24,9 +23,6 @@ class Tls(StrEnum):
     IMPLICIT = "IMPLICIT"
 
 
-#: The environment variable's name follows.
-_FROM_ENV = "env:"
-
 ServerId = Annotated[int, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID", help="The server's id.")]
 _Port = Annotated[int | None, typer.Option(parser=whole_number(1, 65_535), metavar="PORT")]
 _Tls = Annotated[
@@ -34,10 +30,6 @@ _Tls = Annotated[
     typer.Option(
         parser=member(Tls), metavar="TLS", help="none, starttls (required, never plain) or implicit (from the start)."
     ),
-]
-_PasswordFrom = Annotated[
-    str | None,
-    typer.Option(metavar="ask|stdin|env:NAME", help="Where the password comes from; no argument holds it."),
 ]
 _FromAddress = Annotated[str | None, typer.Option(help="Who mail is from; by default the username.")]
 _EnvelopeSender = Annotated[str | None, typer.Option(help="Where bounces go; by default the From address.")]
@@ -58,7 +50,7 @@ def add(
     port: _Port = None,
     tls: _Tls = Tls.STARTTLS,
     username: _Text = None,
-    password_from: _PasswordFrom = None,
+    password_from: SecretFrom = None,
     from_address: _FromAddress = None,
     from_name: _Text = None,
     reply_to_address: _Text = None,
@@ -79,7 +71,7 @@ def add(
 
     if port is None:
         port = {Tls.STARTTLS: 587, Tls.IMPLICIT: 465}.get(tls or Tls.NONE, 25)
-    fields = _given(
+    fields = given(
         name=name,
         host=host,
         port=port,
@@ -113,7 +105,7 @@ def change(
     port: _Port = None,
     tls: _Tls = None,
     username: _Text = None,
-    password_from: _PasswordFrom = None,
+    password_from: SecretFrom = None,
     from_address: _FromAddress = None,
     from_name: _Text = None,
     reply_to_address: _Text = None,
@@ -131,7 +123,7 @@ def change(
     """Change what is given, and nothing else; an empty text takes a value away."""
     from messaging import api
 
-    fields = _given(
+    fields = given(
         name=name,
         host=host,
         port=port,
@@ -222,31 +214,14 @@ def _switch(server_id: int, tenant: str | None, *, is_active: bool) -> None:
         api.set_mail_server_active(server_id, is_active)
 
 
-def _given(**fields: Any) -> Any:
-    return {name: value for name, value in fields.items() if value is not None}
+def _password(source: str) -> str:
+    return secret_from(source, option="--password-from", prompt="Password")
 
 
 def _protection(tls: Tls | None) -> dict[str, bool]:
     if tls is None:
         return {}
     return {"starttls_enabled": tls is Tls.STARTTLS, "ssl_enabled": tls is Tls.IMPLICIT}
-
-
-def _password(source: str) -> str:
-    """Raises: ConfigurationError, when there is none to be had."""
-    if source == "ask":
-        if not sys.stdin.isatty():
-            raise ConfigurationError("--password-from is 'ask' and nobody can be asked; allowed here: stdin, env:NAME")
-        return str(typer.prompt("Password", hide_input=True, err=True))
-    if source == "stdin":
-        return sys.stdin.readline().rstrip("\r\n")
-    if source.startswith(_FROM_ENV):
-        name = source.removeprefix(_FROM_ENV)
-        if not os.environ.get(name):
-            raise ConfigurationError(f"--password-from is {source!r}, and {name} is not set")
-        return os.environ[name]
-    # It may be the password itself, given in the wrong place.
-    raise ConfigurationError("--password-from is none of ask, stdin, env:NAME")
 
 
 def _key(file: Path | None) -> str | None:

@@ -56,6 +56,11 @@ def tenant_value(text: str | int) -> str:
     return str(whole_number(-1, MAX_ID)(text))
 
 
+def given(**fields: Any) -> Any:
+    """The fields that an option was given for."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 RecordId = Annotated[int, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID", help="The record's id.")]
 RecordIds = Annotated[
     list[int], typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID...", help="Ids of records.")
