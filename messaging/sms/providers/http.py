@@ -199,6 +199,8 @@ class HttpClient:
             raise _not_writable() from None
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as exc:
             raise _fault(exc, exchange, is_sending=method == "POST") from exc
+        finally:
+            self._network.end()
         found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
         return HttpReply(response.status, found, content, self._clock())
 
@@ -290,6 +292,10 @@ class _Network(httpcore2.NetworkBackend):
 
     def begin(self, exchange: _Exchange) -> None:
         self._thread.exchange = exchange
+
+    def end(self) -> None:
+        # A thread that idles keeps no message.
+        del self._thread.exchange
 
     @property
     def exchange(self) -> _Exchange:

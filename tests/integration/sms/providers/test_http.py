@@ -7,7 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
+import httpx2
 import pytest
 import trustme
 
@@ -35,9 +37,15 @@ def server() -> Iterator[ProviderServer]:
         yield server
 
 
+@cache
+def authorities() -> ssl.SSLContext:
+    """As a client reads them for itself, but once: that takes longer than most tests."""
+    return httpx2.create_ssl_context()
+
+
 @contextlib.contextmanager
-def client_of(limits: HttpLimits = LIMITS, **options: object) -> Iterator[HttpClient]:
-    client = HttpClient(limits, **options)  # type: ignore[arg-type]
+def client_of(limits: HttpLimits = LIMITS, verify: ssl.SSLContext | None = None) -> Iterator[HttpClient]:
+    client = HttpClient(limits, verify=verify or authorities())
     try:
         yield client
     finally:
