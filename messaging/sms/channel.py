@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Engine, Table, exists, select
+from sqlalchemy import Engine, Table, select
 
 from messaging import tenancy
 from messaging.clock import Clock, Ticker
@@ -150,17 +150,18 @@ class SmsChannel:
         """What the provider took of an earlier attempt; None when it took none."""
         since = record["prepared_at"] - PROVIDER_CLOCK_MARGIN
         found = provider.find_sent(config, message, self._client, since)
-        if found is None or found.provider_message_id is None:
-            return found
+        if not found:
+            return None
         # Another record may have told the same number the same.
         t = SMS_SEND_RECORD
-        others = exists().where(
+        others = select(t.c.provider_message_id).where(
             t.c.provider_config_id == config.id,
-            t.c.provider_message_id == found.provider_message_id,
+            t.c.provider_message_id.in_([accepted.provider_message_id for accepted in found]),
             t.c.id != record["id"],
         )
         with self._engine.connect() as connection:
-            return None if connection.execute(select(others)).scalar_one() else found
+            taken = set(connection.scalars(others))
+        return next((accepted for accepted in found if accepted.provider_message_id not in taken), None)
 
 
 def recipients(content: Mapping[str, Any]) -> list[str]:

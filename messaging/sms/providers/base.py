@@ -223,8 +223,11 @@ class SmsProvider(Protocol):
 
     def find_sent(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
-    ) -> Accepted | None:
-        """Whether the provider took this very message at or after `since` (timezone-aware). Only if `can_find_sent`.
+    ) -> Sequence[Accepted]:
+        """What the provider took at or after `since` (timezone-aware) that may be this very message, oldest first.
+
+        Several where the same was said to the same number; which of them are other records' the caller knows. Only if
+        `can_find_sent`.
 
         Raises: DeliveryError, when it could not be asked.
         """
@@ -285,8 +288,8 @@ class Provider:
 
     def find_sent(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
-    ) -> Accepted | None:
-        return None
+    ) -> Sequence[Accepted]:
+        return ()
 
     def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
         return classify(code, http_status, text, self.codes, self.prefixes)

@@ -5,13 +5,13 @@ HTTP client is ours, so that time-outs, kept connections and "was it written" ar
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from messaging.category import ErrorCategory
-from messaging.errors import DeliveryError, ReceiptUnreadable
+from messaging.errors import ReceiptUnreadable
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -25,12 +25,13 @@ from messaging.sms.providers.base import (
     e164_of,
     entry,
     header_of,
+    refusal,
 )
 from messaging.sms.providers.http import HttpClient, HttpReply
 
 if TYPE_CHECKING:
     from twilio.http.response import Response
-    from twilio.rest.api.v2010.account.message import MessageList
+    from twilio.rest.api.v2010.account.message import MessageInstance, MessageList
 
 BASE = "https://api.twilio.com/2010-04-01"
 #: What a messaging service's id begins with: it chooses the sender itself.
@@ -134,7 +135,7 @@ class Twilio(Provider):
 
     def find_sent(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
-    ) -> Accepted | None:
+    ) -> Sequence[Accepted]:
         """By number, date and text: Twilio keeps no reference of ours.
 
         The date is compared here: the list's own filter knows when a message left, which one in the queue has not.
@@ -145,20 +146,10 @@ class Twilio(Provider):
         try:
             listed = _messages(config, calls).list(to=message.phone_number, limit=MAX_LISTED, page_size=MAX_LISTED)
         except TwilioException as exc:
-            reply = calls.reply
-            said = reply.json()
-            refused = self.reject(config, message, reply, entry(said, "code"), entry(said, "message"))
-            category = refused.category or ErrorCategory.UNKNOWN
-            raise DeliveryError(
-                category, refused.code, refused.text, retry_after_seconds=refused.retry_after_seconds
-            ) from exc
-        for found in listed:
-            at = found.date_created or found.date_sent
-            is_recent = at is not None and at.replace(tzinfo=at.tzinfo or UTC) >= since - SINCE_MARGIN
-            is_ours = found.direction != "inbound" and found.to == message.phone_number
-            if is_recent and is_ours and found.body == message.content and found.status not in NOT_TAKEN and found.sid:
-                return Accepted(found.sid)
-        return None
+            said = calls.reply.json()
+            refused = self.reject(config, message, calls.reply, entry(said, "code"), entry(said, "message"))
+            raise refusal(self, refused) from exc
+        return [Accepted(found.sid) for found in reversed(listed) if _is_it(found, message, since - SINCE_MARGIN)]
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = _form(body)
@@ -267,6 +258,14 @@ def _messages(config: ProviderConfig, calls: _Calls) -> "MessageList":
     version.domain.base_url = base_url(config, Twilio.label, BASE)
     version.version = ""
     return MessageList(version, account)
+
+
+def _is_it(found: "MessageInstance", message: OutgoingSms, since: datetime) -> bool:
+    at = found.date_created or found.date_sent
+    if not found.sid or at is None or at.replace(tzinfo=at.tzinfo or UTC) < since:
+        return False
+    is_ours = found.direction != "inbound" and found.to == message.phone_number and found.body == message.content
+    return is_ours and found.status not in NOT_TAKEN
 
 
 def _has_shape(method: str, said: Any) -> bool:

@@ -178,7 +178,7 @@ class TestLookUp:
 
         found = Twilio().find_sent(desk.config(), MESSAGE, desk.client, since)
 
-        assert found == taken
+        assert found == [taken]
         assert desk.server.requests[-1].method == "GET"
         assert desk.server.requests[-1].query["To"] == NUMBER
         assert len(desk.server.requests) == 3
@@ -187,26 +187,27 @@ class TestLookUp:
         since = datetime.now(UTC)
         Twilio().send(desk.config(), replace(MESSAGE, phone_number="+14155550188"), desk.client, lambda: None)
 
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) is None
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) == []
 
     def test_another_text_is_not(self, desk: Desk) -> None:
         since = datetime.now(UTC)
         Twilio().send(desk.config(), replace(MESSAGE, content="another"), desk.client, lambda: None)
 
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) is None
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) == []
 
     def test_an_older_message_is_not(self, desk: Desk) -> None:
         desk.send()
         desk.api.resources[0]["date_created"] = format_datetime(datetime.now(UTC) - timedelta(minutes=2))
 
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, datetime.now(UTC) - timedelta(minutes=1)) is None
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, datetime.now(UTC) - timedelta(minutes=1)) == []
 
     def test_a_message_of_the_same_second_is(self, desk: Desk) -> None:
         desk.send()
         now = datetime.now(UTC)
         desk.api.resources[0]["date_created"] = format_datetime(now.replace(microsecond=0))
 
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, now.replace(microsecond=999_999)) is not None
+        found = Twilio().find_sent(desk.config(), MESSAGE, desk.client, now.replace(microsecond=999_999))
+        assert len(found) == 1
 
     @pytest.mark.parametrize("status", ["failed", "undelivered", "canceled"])
     def test_one_that_failed_is_not(self, desk: Desk, status: str) -> None:
@@ -214,14 +215,14 @@ class TestLookUp:
         desk.api.resources[0]["status"] = status
 
         since = datetime.now(UTC) - timedelta(minutes=1)
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) is None
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) == []
 
     def test_what_the_number_sent_us_is_not(self, desk: Desk) -> None:
         desk.send()
         desk.api.resources[0]["direction"] = "inbound"
 
         since = datetime.now(UTC) - timedelta(minutes=1)
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) is None
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) == []
 
     def test_it_is_one_call_however_much_there_is(self, desk: Desk) -> None:
         for _ in range(60):
@@ -229,8 +230,14 @@ class TestLookUp:
         del desk.server.requests[:]
 
         since = datetime.now(UTC) - timedelta(minutes=1)
-        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) is not None
+        assert len(Twilio().find_sent(desk.config(), MESSAGE, desk.client, since)) == 50
         assert len(desk.server.requests) == 1
+
+    def test_the_oldest_comes_first(self, desk: Desk) -> None:
+        since = datetime.now(UTC)
+        sent = [desk.send() for _ in range(3)]
+
+        assert Twilio().find_sent(desk.config(), MESSAGE, desk.client, since) == sent
 
     @pytest.mark.parametrize(
         ("reply", "code", "category"),
