@@ -37,9 +37,10 @@ class TwilioApi:
         if request.method == "GET":
             return self._list(request)
         # Another media type has no parameters for Twilio.
-        return self._create(request.form() if request.media_type == _FORM else {})
+        return self.create(request.form() if request.media_type == _FORM else {})
 
-    def _create(self, form: dict[str, str]) -> Reply:
+    def create(self, form: dict[str, str]) -> Reply:
+        """Take a message, or refuse it."""
         to, sender, text = form.get("To", ""), form.get("From"), form.get("Body", "")
         service = form.get("MessagingServiceSid")
         refused = _refusal(to, sender, service, text)
