@@ -199,6 +199,10 @@ class SmsProvider(Protocol):
     def can_find_sent(self) -> bool:
         """Whether `find_sent` can answer."""
 
+    @property
+    def receives_by_get(self) -> bool:
+        """Whether its requests to us may be GETs, which hold all they say in the address; POSTs are always taken."""
+
     def check_config(self, config: ProviderConfig) -> None:
         """What can be said of a configuration without calling anybody.
 
@@ -272,6 +276,7 @@ class Provider:
     required: ClassVar[Sequence[str]] = ("api_key",)
     needs_sender: ClassVar[bool] = False
     can_find_sent: ClassVar[bool] = False
+    receives_by_get: ClassVar[bool] = False
 
     def check_config(self, config: ProviderConfig) -> None:
         for name in self.required:

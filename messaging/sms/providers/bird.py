@@ -71,6 +71,7 @@ class Bird(Provider):
     type = "BIRD"
     label = "bird"
     needs_sender = True
+    receives_by_get = True
     codes = ERROR_CATEGORY
 
     def __init__(self, clock: Clock = utc_now) -> None:
