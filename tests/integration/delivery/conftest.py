@@ -13,6 +13,8 @@ from messaging.embedded import Postgres
 from messaging.mail.channel import MailChannel
 from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
+from messaging.sms.channel import SmsChannel
+from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.tenancy import use_multi_tenancy
 from tests.conftest import TEMPLATE
 from tests.far_end.smtp_server import ScriptedSmtpServer
@@ -21,8 +23,8 @@ from tests.integration.delivery.records import Records
 
 #: What a test may leave behind.
 TABLES = (
-    "mail_send_record, mail_send_server_config, send_attempt, dead_letter_message, mail_template, stored_file,"
-    " tenant_message_quota, tenant_message_usage"
+    "mail_send_record, sms_send_record, mail_send_server_config, send_attempt, dead_letter_message, mail_template,"
+    " tenant_message_quota, tenant_message_usage, suppression"
 )
 
 
@@ -67,6 +69,19 @@ def make_channel() -> Iterator[Callable[..., MailChannel]]:
 @pytest.fixture
 def records(engine: Engine, settings: Settings, make_channel: Callable[..., MailChannel]) -> Records:
     return Records(engine, make_channel(engine, settings))
+
+
+@pytest.fixture
+def sms_channel(engine: Engine, settings: Settings) -> Iterator[SmsChannel]:
+    """A channel of text messages as a worker process has it."""
+    client = HttpClient(HttpLimits.of(settings))
+    yield SmsChannel(engine, settings, client, clock=utc_now, ticker=boot_seconds)
+    client.close()
+
+
+@pytest.fixture
+def sms_records(engine: Engine, sms_channel: SmsChannel) -> Records:
+    return Records(engine, sms_channel)
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, TextClause, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, Table, TextClause, func, insert, select, text, update
 
 from messaging.category import ErrorCategory
 from messaging.clock import boot_seconds
 from messaging.db.engine import autocommitting
 from messaging.delivery import statements
-from messaging.delivery.channel import Claim
+from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.claim import Pair, claim
 from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE
 from messaging.delivery.due import FIRST_CURSOR, Leased, lease, promote
@@ -27,16 +27,18 @@ from messaging.delivery.outcome import Failure, Outcome, OutcomeWriter, judge
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.delivery.record import SEND_ATTEMPT
 from messaging.delivery.write_back import bucket_of
-from messaging.mail.channel import MailChannel, envelope_recipients
+from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
 from messaging.settings import RetrySettings
+from messaging.sms.channel import recipients as sms_recipients
+from messaging.sms.models import SMS_SEND_RECORD
 
 #: The columns that hold a time of the queue; `shift` moves them all.
 TIMES = ("claimed_at", "next_attempt_at", "updated_at", "swept_at", "expires_at")
 
 AT = "2026-01-02T03:04:05+00:00"
 
-ACCEPTED = RecipientResult(RecipientStatus.ACCEPTED, "SMTP_250", "2.1.5 ok")
+ACCEPTED = RecipientResult(RecipientStatus.ACCEPTED, "SMTP_250", "2.1.5 ok", message_id="SM1")
 REFUSED = RecipientResult(RecipientStatus.REFUSED, "SMTP_550_5.1.1", "no such user", ErrorCategory.PERMANENT)
 DEFERRED = RecipientResult(RecipientStatus.DEFERRED, "SMTP_450", "greylisted", ErrorCategory.TRANSIENT)
 NO_REPLY = Failure(ErrorCategory.TRANSIENT, "SMTP_NO_REPLY_AFTER_DATA", "no reply", is_uncertain=True)
@@ -50,6 +52,63 @@ A, B, C = "a@example.org", "b@example.org", "c@example.org"
 
 R = TypeVar("R")
 
+
+@dataclass(frozen=True)
+class Kind:
+    """What these tests need to know of one channel."""
+
+    name: str
+    provider: str
+    queue: str
+    table: Table
+    recipients: Callable[[Mapping[str, Any]], Sequence[str]]
+    #: The columns of an accepted record to these recipients; a channel of one recipient takes the first.
+    accepted: Callable[[Sequence[str]], dict[str, Any]]
+    #: The columns that preparation writes.
+    prepared: Callable[[int], dict[str, Any]]
+
+
+MAIL = Kind(
+    name="mail",
+    provider="smtp",
+    queue="mail_send",
+    table=T,
+    recipients=envelope_recipients,
+    accepted=lambda to: {
+        "to_addresses": list(to),
+        "subject": "Order 17",
+        "body_mode": "PLAIN",
+        "body_text": "Thank you.",
+    },
+    prepared=lambda record_id: {
+        "server_config_id": 1,
+        "from_address": "shop@example.org",
+        "envelope_sender": "shop@example.org",
+        "message_id": f"<{record_id}@example.org>",
+    },
+)
+
+#: The numbers that stand for the mail addresses.
+NUMBERS = {A: "+4915112345601", B: "+4915112345602", C: "+4915112345603"}
+
+SMS = Kind(
+    name="sms",
+    provider="unknown",
+    queue="sms_send",
+    table=SMS_SEND_RECORD,
+    recipients=sms_recipients,
+    accepted=lambda to: {"phone_number": NUMBERS.get(to[0], to[0]), "content": "Your parcel is here."},
+    prepared=lambda record_id: {
+        "provider_config_id": 1,
+        "provider_type": "TWILIO",
+        "region_code": "DE",
+        "encoding": "GSM7",
+        "segments": 1,
+    },
+)
+
+KINDS = {"mail": MAIL, "sms": SMS}
+
 Learnt = Mapping[str, RecipientResult] | Failure
 
 
@@ -61,9 +120,10 @@ def stored(result: RecipientResult) -> dict[str, Any]:
 class Records:
     """A database's records: inserted, read, shifted, and moved by the statements of the product."""
 
-    def __init__(self, engine: Engine, channel: MailChannel, retry: RetrySettings | None = None) -> None:
+    def __init__(self, engine: Engine, channel: Channel, retry: RetrySettings | None = None) -> None:
         self.engine = autocommitting(engine)
         self.channel = channel
+        self.kind = KINDS[channel.name]
         self.retry = retry or RetrySettings(max_retries=MAX_RETRIES)
         self.rng = random.Random(7)
 
@@ -73,15 +133,13 @@ class Records:
         """Insert records as acceptance leaves them, but for `columns`."""
         values = {
             "scope": "TENANT",
-            "to_addresses": list(to),
-            "subject": "Order 17",
-            "body_mode": "PLAIN",
-            "body_text": "Thank you.",
+            **self.kind.accepted(to),
             "next_attempt_at": func.now() + text(f"interval '{due_in} seconds'"),
             **columns,
         }
+        t = self.kind.table
         with self.engine.begin() as connection:
-            return [connection.execute(insert(T).values(values).returning(T.c.id)).scalar_one() for _ in range(count)]
+            return [connection.execute(insert(t).values(values).returning(t.c.id)).scalar_one() for _ in range(count)]
 
     def one(self, **columns: Any) -> int:
         """Insert one record; its id."""
@@ -90,13 +148,14 @@ class Records:
     def row(self, record_id: int) -> SimpleNamespace:
         """A record as it stands."""
         with self.engine.connect() as connection:
-            found = connection.execute(select(T).where(T.c.id == record_id)).one()
+            t = self.kind.table
+            found = connection.execute(select(t).where(t.c.id == record_id)).one()
         return SimpleNamespace(**found._mapping)
 
     def rows(self) -> dict[int, SimpleNamespace]:
         """All records by id."""
         with self.engine.connect() as connection:
-            return {row.id: SimpleNamespace(**row._mapping) for row in connection.execute(select(T))}
+            return {row.id: SimpleNamespace(**row._mapping) for row in connection.execute(select(self.kind.table))}
 
     def attempts(self, record_id: int) -> list[SimpleNamespace]:
         """A record's attempt log."""
@@ -114,14 +173,15 @@ class Records:
 
     def put(self, record_id: int, **columns: Any) -> None:
         """Write columns as they are, the version too stays."""
+        t = self.kind.table
         with self.engine.connect() as connection:
-            connection.execute(update(T).where(T.c.id == record_id).values(updated_at=T.c.updated_at, **columns))
+            connection.execute(update(t).where(t.c.id == record_id).values(updated_at=t.c.updated_at, **columns))
 
     def shift(self, seconds: float, *record_ids: int) -> None:
         """Let time pass: move every time of these records (of all, when none is named) into the past."""
         moved = ", ".join(f"{name} = {name} - :s * interval '1 second'" for name in TIMES)
         where = "WHERE id = ANY(:ids)" if record_ids else ""
-        self.run(text(f"UPDATE mail_send_record SET {moved} {where}"), s=seconds, ids=list(record_ids))
+        self.run(text(f"UPDATE {self.kind.table.name} SET {moved} {where}"), s=seconds, ids=list(record_ids))
 
     def run(self, statement: TextClause, **parameters: Any) -> Any:
         """Execute and answer its rows, or how many it moved."""
@@ -133,10 +193,10 @@ class Records:
     # Moves
 
     def promote(self, limit: int = 1000) -> int:
-        return promote(self.engine, T, limit, boot_seconds)
+        return promote(self.engine, self.kind.table, limit, boot_seconds)
 
     def lease(self, count: int = 500, seconds: float = 120, cursor: int = FIRST_CURSOR) -> list[Leased]:
-        return lease(self.engine, T, count=count, lease_seconds=seconds, cursor=cursor)
+        return lease(self.engine, self.kind.table, count=count, lease_seconds=seconds, cursor=cursor)
 
     def claim(self, pairs: Iterable[Pair], ticker: Callable[[], float] = boot_seconds) -> list[Claim]:
         return claim(self.engine, self.channel, list(pairs), ticker).claims
@@ -149,22 +209,16 @@ class Records:
         """Write some prepared fields back (T4); ids that moved."""
         names = self.channel.prepared_columns
         self.run(statements.open_month(), buckets=sorted({bucket_of(c) for c in claims}), zone="UTC")
-        values = {
-            "server_config_id": 1,
-            "from_address": "shop@example.org",
-            "envelope_sender": "shop@example.org",
-            "prepared_at": "2026-01-02T03:04:05+00:00",
-        }
         moved = self.run(
-            statements.prepared(T, names, "mail"),
+            statements.prepared(self.kind.table, names, self.kind.name),
             rows=json.dumps(
                 [
                     {
                         "id": c.record_id,
                         "version": c.version,
                         "bucket": bucket_of(c),
-                        "message_id": f"<{c.record_id}@example.org>",
-                        **values,
+                        **self.kind.prepared(c.record_id),
+                        "prepared_at": AT,
                     }
                     for c in claims
                 ]
@@ -177,11 +231,12 @@ class Records:
         for c in claims:
             if c.record_id in ids:
                 c.version += 1
-                c.content["prepared_at"] = AT
+                c.content |= {**self.kind.prepared(c.record_id), "prepared_at": AT}
+                c.provider = self.channel.provider(c.content)
         return ids
 
     def judge(self, claimed: Claim, learnt: Learnt) -> Outcome:
-        recipients = envelope_recipients(claimed.content)
+        recipients = self.kind.recipients(claimed.content)
         outcome = judge(claimed, recipients, learnt, at=AT, retry=self.retry, rng=self.rng)
         now = boot_seconds()
         return replace(outcome, config_id=1, started_at=now - 1, ended_at=now)
@@ -199,7 +254,7 @@ class Records:
 
     def release(self, claims: Sequence[Claim], delay: float = 0, code: str = "CLAIM_RELEASED") -> set[int]:
         moved = self.run(
-            statements.releases(T),
+            statements.releases(self.kind.table),
             ids=[c.record_id for c in claims],
             versions=[c.version for c in claims],
             tokens=[c.token for c in claims],
@@ -211,22 +266,23 @@ class Records:
 
     def sweep(self, *, stale: float = STALE, limit: int = 200, max_retries: int = MAX_RETRIES) -> dict[int, str]:
         """One sweep statement; new status by id."""
-        moved = self.run(
-            statements.sweep(T), **self.sweep_parameters(stale=stale, limit=limit, max_retries=max_retries)
-        )
+        parameters = self.sweep_parameters(stale=stale, limit=limit, max_retries=max_retries, kind=self.kind)
+        moved = self.run(statements.sweep(self.kind.table), **parameters)
         return {row.id: row.status for row in moved}
 
     @staticmethod
-    def sweep_parameters(*, stale: float = STALE, limit: int = 200, max_retries: int = MAX_RETRIES) -> dict[str, Any]:
+    def sweep_parameters(
+        *, stale: float = STALE, limit: int = 200, max_retries: int = MAX_RETRIES, kind: Kind = MAIL
+    ) -> dict[str, Any]:
         return {
             "stale": stale,
             "limit": limit,
             "max_retries": max_retries,
             "cooldown": COOLDOWN,
             "max_cooldown": 3600,
-            "channel": "mail",
-            "provider": "smtp",
-            "queue": "mail_send",
+            "channel": kind.name,
+            "provider": kind.provider,
+            "queue": kind.queue,
         }
 
     def swept(self, record_id: int, **parameters: Any) -> str | None:

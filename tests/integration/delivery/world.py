@@ -20,8 +20,6 @@ from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
 from messaging.delivery.outcome import Outcome
 from messaging.delivery.recipients import RecipientStatus, open_recipients
 from messaging.delivery.status import FINAL_STATUSES, SendStatus
-from messaging.mail.channel import envelope_recipients
-from messaging.mail.models import MAIL_SEND_RECORD as T
 from messaging.settings import RetrySettings
 from tests.integration.delivery.records import ACCEPTED, NO_REPLY, REFUSED, Learnt, Records
 
@@ -64,6 +62,15 @@ class Flight:
         return self.claim.record_id
 
 
+def results_of(row: SimpleNamespace) -> dict[str, dict[str, str]]:
+    """What is recorded of each recipient; of the one of a text message, that it was sent and is called something."""
+    if hasattr(row, "recipient_results"):
+        results: dict[str, dict[str, str]] = row.recipient_results
+        return results
+    is_accepted = row.status == SendStatus.SENT and row.provider_message_id is not None
+    return {row.phone_number: {"result": RecipientStatus.ACCEPTED}} if is_accepted else {}
+
+
 class Violated(AssertionError):
     """A property of the protocol does not hold."""
 
@@ -73,8 +80,12 @@ class World:
 
     def __init__(self, records: Records) -> None:
         records.retry = RETRY
-        records.run(text("TRUNCATE mail_send_record, send_attempt, dead_letter_message, tenant_message_usage"))
+        records.run(
+            text(f"TRUNCATE {records.kind.table.name}, send_attempt, dead_letter_message, tenant_message_usage")
+        )
         self.records = records
+        self.table = records.kind.table
+        self.used = f"{records.kind.name}_used"
         self.now = 0
         self.messages: list[list[tuple[int, int]]] = []
         self.flights: list[Flight] = []
@@ -140,7 +151,7 @@ class World:
 
     def accept(self, recipients: Sequence[str], *, is_prepared: bool) -> int:
         """A record; prepared as if an attempt had been made and given back."""
-        prepared = {"prepared_at": text("now()"), "from_address": "shop@example.org"} if is_prepared else {}
+        prepared = {"prepared_at": text("now()"), **self.records.kind.prepared(len(self.last))} if is_prepared else {}
         record_id = self.records.one(to=recipients, **prepared)
         if is_prepared:
             self.charged_before.add(record_id)
@@ -159,7 +170,7 @@ class World:
                 self.messages.append([(row.record_id, row.version) for row in chunk])
         elif fate == "refused":
             pairs = {"ids": [r.record_id for r in leased], "versions": [r.version for r in leased]}
-            self.records.run(statements.unlease(T), **pairs)
+            self.records.run(statements.unlease(self.table), **pairs)
 
     # The worker
 
@@ -178,7 +189,7 @@ class World:
     def settle(self, flight: Flight) -> None:
         """A claim whose reply was lost is given back by its token."""
         self.records.run(
-            statements.release_unclear(T),
+            statements.release_unclear(self.table),
             ids=[flight.record_id],
             token=flight.claim.token,
             delay=float(UNIT),
@@ -198,7 +209,7 @@ class World:
         self.prepare(flight)
         if flight not in self.flights:
             return
-        flight.named = open_recipients(envelope_recipients(flight.claim.content), flight.claim.results)
+        flight.named = open_recipients(self.records.kind.recipients(flight.claim.content), flight.claim.results)
         flight.gate = SendGate(flight.claim.claimed_at, LIMITS, self.ticker)
         try:
             flight.gate.check_start()
@@ -234,7 +245,7 @@ class World:
         record_id = flight.record_id
         row = self.records.row(record_id)
         for recipient in accepted:
-            known = row.recipient_results.get(recipient, {}).get("result")
+            known = results_of(row).get(recipient, {}).get("result")
             is_excused = flight.was_paused or record_id in self.lost_claims
             if known == RecipientStatus.ACCEPTED and not is_excused:
                 raise self._violated(f"f: {recipient} of {record_id} is recorded and sent to again")
@@ -277,7 +288,7 @@ class World:
                 is_its_time = (old.status, old.version) == (SendStatus.SENDING, flight.claim.version)
                 if not is_mine or not (is_its_time or old.status == SendStatus.RETRY):
                     raise self._violated(f"h: an outcome of {flight.record_id} met another claim")
-                sent = {r for r, entry in new.recipient_results.items() if entry["result"] == RecipientStatus.ACCEPTED}
+                sent = {r for r, entry in results_of(new).items() if entry["result"] == RecipientStatus.ACCEPTED}
                 if (
                     isinstance(flight.learnt, dict)
                     and flight.outcome is not None
@@ -308,12 +319,12 @@ class World:
 
     def _rewind(self, row: SimpleNamespace) -> None:
         """A failover: the row as a replica had it at this same moment."""
-        values = {c.name: getattr(row, c.name) for c in T.columns if c.name not in ("id", "ready")}
+        values = {c.name: getattr(row, c.name) for c in self.table.columns if c.name not in ("id", "ready")}
         if row.prepared_at is None and self.records.row(row.id).prepared_at is not None:
             # The charge was one with the preparation, and goes with it.
-            self.records.run(text("UPDATE tenant_message_usage SET mail_used = mail_used - 1"))
+            self.records.run(text(f"UPDATE tenant_message_usage SET {self.used} = {self.used} - 1"))
         with self.records.engine.connect() as connection:
-            connection.execute(update(T).where(T.c.id == row.id).values(values))
+            connection.execute(update(self.table).where(self.table.c.id == row.id).values(values))
         self.excepted.add(row.id)
         self.last.pop(row.id, None)
 
@@ -353,9 +364,9 @@ class World:
     # The sweep, the operator, the caller, the other side
 
     def sweep(self) -> None:
-        parameters = Records.sweep_parameters(stale=STALE * UNIT, max_retries=MAX_RETRIES)
+        parameters = Records.sweep_parameters(stale=STALE * UNIT, max_retries=MAX_RETRIES, kind=self.records.kind)
         parameters |= {"cooldown": COOLDOWN * UNIT, "max_cooldown": COOLDOWN * UNIT}
-        rows = self.records.run(statements.sweep(T), **parameters)
+        rows = self.records.run(statements.sweep(self.table), **parameters)
         if rows and not self.faults:
             raise self._violated(f"c2: {rows} swept with no fault")
         for row in rows:
@@ -407,7 +418,7 @@ class World:
             if old is not None:
                 self._check_change(old, row)
         prepared = {i for i, row in rows.items() if row.prepared_at is not None} - self.charged_before
-        [usage] = self.records.run(text("SELECT coalesce(sum(mail_used), 0) AS used FROM tenant_message_usage"))
+        [usage] = self.records.run(text(f"SELECT coalesce(sum({self.used}), 0) AS used FROM tenant_message_usage"))
         if usage.used != len(prepared):
             raise self._violated(f"e: {len(prepared)} records are prepared and {usage.used} were charged")
         self.last = rows
@@ -419,12 +430,13 @@ class World:
             raise self._violated(f"{row.id} changed {changed} without a version")
         if old.status in FINAL_STATUSES and row.status != old.status and row.id not in self.excepted:
             raise self._violated(f"d: {row.id} left {old.status}")
-        if old.prepared_at is not None and (row.prepared_at, row.message_id) != (old.prepared_at, old.message_id):
+        names = {"prepared_at", *self.records.kind.prepared(0)}
+        if old.prepared_at is not None and any(getattr(row, n) != getattr(old, n) for n in names):
             raise self._violated(f"e: {row.id} was prepared twice")
         if old.uncertain and not row.uncertain:
             raise self._violated(f"{row.id} is not uncertain any more")
-        gone = {r for r, entry in old.recipient_results.items() if entry["result"] == "accepted"}
-        if gone - {r for r, e in row.recipient_results.items() if e["result"] in ("accepted", "bounced")}:
+        gone = {r for r, entry in results_of(old).items() if entry["result"] == "accepted"}
+        if gone - {r for r, e in results_of(row).items() if e["result"] in ("accepted", "bounced")}:
             raise self._violated(f"f: {row.id} forgot who accepted")
 
     # Property a
