@@ -32,7 +32,8 @@ from tests.integration.sms.providers.subjects import (
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
 #: For what never comes.
-SHORT = HttpLimits(connect_seconds=0.2, read_seconds=0.2, reply_seconds=0.2)
+NO_REPLY = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=0.2)
+NO_CONNECTION = HttpLimits(connect_seconds=0.2, read_seconds=5, reply_seconds=5)
 
 
 class ClaimWasTooOld(Exception):
@@ -71,7 +72,7 @@ def client(authorities: ssl.SSLContext) -> Iterator[HttpClient]:
 
 @pytest.fixture
 def hasty_client(authorities: ssl.SSLContext) -> Iterator[HttpClient]:
-    client = HttpClient(SHORT, verify=authorities)
+    client = HttpClient(NO_REPLY, verify=authorities)
     yield client
     client.close()
 
@@ -276,12 +277,13 @@ def test_a_provider_that_is_away_is_tried_again(subject: Subject, provider: SmsP
 
 
 def test_a_handshake_that_never_ends_is_a_time_out(
-    subject: Subject, provider: SmsProvider, hasty_client: HttpClient
+    subject: Subject, provider: SmsProvider, authorities: ssl.SSLContext
 ) -> None:  # sms.md P37
+    client = HttpClient(NO_CONNECTION, verify=authorities)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = subject.config_at(f"https://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(DeliveryError) as raised:
-            provider.send(config, subject.message, hasty_client, nothing)
+            provider.send(config, subject.message, client, nothing)
 
     assert (raised.value.code, raised.value.category) == ("HTTP_TIMEOUT", ErrorCategory.TRANSIENT)
     assert not raised.value.is_uncertain
@@ -376,15 +378,16 @@ def test_nothing_confidential_is_logged_or_raised(
     subject: Subject,
     provider: SmsProvider,
     server: ProviderServer,
+    client: HttpClient,
     hasty_client: HttpClient,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # operate.md O60
     caplog.set_level(logging.DEBUG)
     config = subject.config_at(server.url)
     echo = " ".join([*subject.secrets, subject.message.content, NUMBER, NUMBER.removeprefix("+")])
-    errors = [repr(provider.send(config, subject.message, hasty_client, nothing))]
+    errors = [repr(provider.send(config, subject.message, client, nothing))]
     server.next.append(Reply(400, {"code": echo, "message": echo, "text": echo, "description": echo}))
-    refused = provider.send(config, subject.message, hasty_client, nothing)
+    refused = provider.send(config, subject.message, client, nothing)
     assert isinstance(refused, Rejected)
     errors.append(refused.text)
     for fault in (Fault.RESET_AFTER, Fault.NO_REPLY):
