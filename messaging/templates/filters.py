@@ -75,7 +75,7 @@ def _within(refused: Refused, name: str) -> Refused:
 
 
 def _filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def do(context: "RunContext", value: Any, *args: Any, **kwargs: Any) -> Any:
+    def do(context: "RunContext", value: Any, /, *args: Any, **kwargs: Any) -> Any:
         return _work(context.run, name, function, value, args, kwargs)
 
     return cast("Callable[..., Any]", pass_context(do))

@@ -34,8 +34,8 @@ def percent(run: "Run", text: str, values: Any) -> str:
     meter.allow_chars(len(text))
     fields = _short_fields(text) if len(text) <= _SHORT else list(_fields(text, meter))
     chars = len(text) + sum(width for _, width in fields)
-    if isinstance(values, Mapping):
-        keys = [key for key, _ in fields if key is not None]
+    keys = [key for key, _ in fields if key is not None]
+    if isinstance(values, Mapping) and (keys or not fields):  # else it is the one value, as in `'%s' % values`
         entries = {key: _plain(run, values[key]) for key in set(keys)}
         chars += sum(_chars(entries[key]) for key in keys)
         meter.allow_chars(chars)
@@ -57,7 +57,8 @@ def _fields(text: str, meter: Meter | None) -> Iterator[tuple[str | None, int]]:
         match = _FIELD.match(text, position)
         if match is None:
             raise ValueError("is not a format")
-        yield match[1], _width(match[2]) + _width(match[3])
+        if match[4] != "%":  # which is a sign and takes no value
+            yield match[1], _width(match[2]) + _width(match[3])
         if meter is not None:
             meter.step()
             meter.charge(128)

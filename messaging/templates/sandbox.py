@@ -6,6 +6,7 @@ refused when it is compiled, and so is what would take long to compile: nothing 
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -166,11 +167,12 @@ def _count_tokens(environment: "TemplateEnvironment", source: str) -> int:
 def _check(tree: nodes.Template) -> None:
     """Refuse what a template may not have."""
     pending: list[tuple[nodes.Node, int]] = [(tree, 0)]
+    names: dict[str, str] = {}
     while pending:
         node, depth = pending.pop()
         if depth > MAX_DEPTH:
             raise Malformed(node.lineno or 1, "is nested too deeply")
-        reason = _objection(node)
+        reason = _objection(node) or _ambiguity(node, names)
         if reason is not None:
             raise Malformed(node.lineno or 1, reason)
         children = [(child, depth + 1) for child in node.iter_child_nodes()]
@@ -195,6 +197,25 @@ def _objection(node: nodes.Node) -> str | None:
             return f"a template stands by itself: there is no tag {_TAGS[type(node)]!r}"
         case _:
             return None
+
+
+def _ambiguity(node: nodes.Node, names: dict[str, str]) -> str | None:
+    """Python takes names for one that agree in NFKC (PEP 3131), so that one variable would be written for another.
+
+    `names`: those so far, by what Python makes of them.
+    """
+    match node:
+        case nodes.Name() | nodes.Macro():
+            other = names.setdefault(_as_python(node.name), node.name)
+            if other != node.name:
+                return f"cannot tell the names {other!a} and {node.name!a} apart"
+        case nodes.Keyword() if _as_python(node.key) != node.key:
+            return f"cannot hand over the name {node.key!a}; write {_as_python(node.key)!a}"
+    return None
+
+
+def _as_python(name: str) -> str:
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):

@@ -134,7 +134,7 @@ def wordcount(run: "Run", value: Any) -> int:
     return sum(1 for _ in _WORD.finditer(_parsed(run, value)))
 
 
-def string_format(run: "Run", value: Any, *args: Any, **kwargs: Any) -> str:
+def string_format(run: "Run", value: Any, /, *args: Any, **kwargs: Any) -> str:
     """A `%` format filled in."""
     if args and kwargs:
         raise TypeError("takes values by place or by name, not both")

@@ -130,6 +130,19 @@ def test_an_attribute_of_a_mapping_is_its_key_and_nothing_else() -> None:
     assert failure("{{ d.items() }}", d={}).variable == "d.items"
 
 
+def test_a_format_without_names_takes_a_mapping_as_its_one_value() -> None:
+    assert plain("{{ '%s' % m }} {{ '100%%' % m }} {{ '%(a)s%%' % m }}", m={"a": 1}) == "{'a': 1} 100% 1%"
+
+
+def test_a_format_fills_in_values_by_any_name() -> None:
+    assert plain("{{ '%(run)s %(context)s %(name)s'|format(run=1, context=2, name=3) }}") == "1 2 3"
+
+
+def test_a_name_stays_as_it_was_asked_for() -> None:
+    given = {"\uff4eame": "wide", "签名人": "Li"}
+    assert render("{{ \uff4eame }} {{ 签名人 }}", given).texts["body"] == "wide Li"
+
+
 def test_a_subject_is_one_line_with_the_right_branch() -> None:
     subject = Source("{% if n > 1 %}{{ n }} items{% else %}1 item{% endif %}", escape=False, one_line=True)  # B15
     assert RENDERER.render({"subject": subject}, {"n": 3}).texts["subject"] == "3 items"
@@ -226,6 +239,11 @@ def test_names_that_a_value_spelled_are_not_noted() -> None:
         ("{{ dict(*x) }}", 1, "*"),
         ("{{ 'unclosed }}", 1, "unexpected char"),
         ("{{ 1e999 }}", 1, "too large"),
+        # Python takes these for one name (PEP 3131), so that the value of one would be written for the other.
+        ("{{ \ufb01rst }}\n{{ first }}", 2, r"the names '\ufb01rst' and 'first' apart"),
+        ("{% set \uff4eame = 1 %}{{ name }}", 1, r"the names '\uff4eame' and 'name' apart"),
+        ("{% macro \uff4d() %}{% endmacro %}{{ m }}", 1, r"the names '\uff4d' and 'm' apart"),
+        ("{{ dict(\uff4e=1) }}", 1, r"the name '\uff4e'; write 'n'"),
     ],
 )
 def test_a_template_that_does_not_compile_is_refused_with_its_line(text: str, line: int, reason: str) -> None:
