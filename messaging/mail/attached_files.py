@@ -109,7 +109,7 @@ def _as_it_is(content: BinaryIO, token: bytes) -> _Lines | None:
     content.seek(0)
     size = 0
     while line := content.readline(MAX_LINE_OCTETS + 3):
-        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        text = line.removesuffix(b"\r\n").removesuffix(b"\n")
         is_fit = (
             len(text) <= MAX_LINE_OCTETS
             and text.isascii()

@@ -67,10 +67,12 @@ def check(attachments: Sequence[Any], *, max_bytes: int, max_file_bytes: int, ha
     total = sum(size for _, size in given)
     if total > max_bytes:
         raise AttachmentError(total, f"bytes are more than {max_bytes}")
-    ids = [file.content_id for file in files if file.content_id is not None]
-    for content_id in ids:
-        if ids.count(content_id) > 1:
-            raise AttachmentError(content_id, "is the content_id of two attachments")
+    seen: set[str] = set()
+    for file in files:
+        if file.content_id in seen:
+            raise AttachmentError(file.content_id, "is the content_id of two attachments")
+        if file.content_id is not None:
+            seen.add(file.content_id)
     return files
 
 

@@ -285,6 +285,7 @@ def test_a_mail_is_attached_as_it_is(octets: bytes) -> None:
         pytest.param(EML + b"a\0b", id="nul"),
         pytest.param(EML + b"a\rb", id="bare-cr"),
         pytest.param(EML + b"a\r\r\n", id="cr-before-the-end"),
+        pytest.param(EML + b"a\r", id="cr-at-the-end"),
         pytest.param(EML + b"x" * 999 + b"\r\n", id="long-line"),
         pytest.param(EML + b"x" * 5000, id="very-long-line"),
         pytest.param(EML + b".\r\nx", id="dot-line"),
