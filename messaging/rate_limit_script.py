@@ -41,6 +41,10 @@ end
 
 local function forget_the_past()
   local last = get('now')
+  if last > minute + 1 then -- by a clock that was ahead: its places may be as far away as it was
+    redis.call('DEL', line_key)
+    return false
+  end
   if last >= minute then return true end
   local absent = get('absent')
   if get('m' .. last) > 0 then absent = get('c' .. last) == 0 and absent + 1 or 0 end

@@ -268,6 +268,25 @@ def test_a_line_survives_a_pause_of_all_workers(windows: RateWindows, clock: Clo
     assert late[5] == Full("minute", 10 * 60)  # behind those whose places are still to come, at :05 to :24
 
 
+@pytest.mark.parametrize("ahead", [timedelta(minutes=30), timedelta(days=400)])
+def test_a_worker_whose_clock_is_ahead_puts_no_one_else_off(
+    windows: RateWindows, clock: Clock, ahead: timedelta
+) -> None:
+    clock.go_to(NOON + ahead)
+    windows.take_many("mail", 7, 5, daily=None, per_minute=5, places=[False] * 10)
+    clock.go_to(NOON)
+    answers = windows.take_many("mail", 7, 5, daily=None, per_minute=5, places=[False] * 6)
+    assert answers == [Taken()] * 5 + [Full("minute", 300)]
+
+
+def test_clocks_that_disagree_by_seconds_share_one_line(windows: RateWindows, clock: Clock) -> None:
+    clock.go_to(NOON + timedelta(seconds=1))
+    windows.take_many("mail", 7, 5, daily=None, per_minute=5, places=[False] * 10)  # the five at :06 keep their places
+    clock.go_to(NOON - timedelta(seconds=1))
+    answers = windows.take_many("mail", 7, 5, daily=None, per_minute=5, places=[False] * 6)
+    assert answers[5] == Full("minute", 7 * 60 + 1)
+
+
 def test_a_raised_limit_is_used_at_once_and_refuses_nobody_needlessly(windows: RateWindows, clock: Clock) -> None:
     windows.take_many("mail", 7, 5, daily=None, per_minute=5, places=[False] * 105)
     assert [take(windows, per_minute=8) for _ in range(3)] == [Taken()] * 3
