@@ -16,7 +16,7 @@ from messaging.folders import entries, read_text
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.mail.server_admin import new_server
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields
-from messaging.mail.template_checks import DEFAULTS, FIELDS, check_template
+from messaging.mail.template_checks import DEFAULTS, FIELDS, UNSTORABLE, check_template
 from messaging.quota import TenantMessageQuota
 from messaging.settings import MAX_STORABLE_COUNT
 from messaging.tenancy import SINGLE_TENANT_ID
@@ -98,7 +98,7 @@ def _read_seed(path: Path, environ: Mapping[str, str]) -> Seed:
     except strict_yaml.YamlRefused as exc:
         raise FileRejected(shown, str(exc)) from exc
     name, key = given.pop("model", None), given.pop("key", None)
-    if not isinstance(key, str) or not key.strip() or len(key) > MAX_KEY_CHARS or "\0" in key:
+    if not isinstance(key, str) or not key.strip() or len(key) > MAX_KEY_CHARS or UNSTORABLE.search(key):
         raise FileRejected(shown, f"key is {key!r}: it is text of 1 to {MAX_KEY_CHARS} characters", field="key")
     if not isinstance(name, str) or name not in MODELS:
         raise FileRejected(shown, f"model is {name!r}: it is none of {', '.join(MODELS)}", key=key, field="model")

@@ -24,8 +24,8 @@ MAX_ATTACHMENTS = 100
 MAX_ID = 2**63 - 1
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-#: What PostgreSQL or UTF-8 cannot hold.
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+#: What PostgreSQL or UTF-8 cannot hold, so that no row has it.
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 #: The keys of an attachment; see `messaging.requests.FileRef`.
 FILE_KEYS = ("file_id", "file_name", "content_type", "content_id")
@@ -79,7 +79,7 @@ def _text(max_chars: int, *, is_required: bool = False, is_line: bool = False) -
             return "is blank"
         if is_line and (_CONTROL.search(value) or value != value.strip()):
             return "is not one line without spaces at its ends"
-        return "has a character that cannot be stored" if _UNSTORABLE.search(value) else None
+        return "has a character that cannot be stored" if UNSTORABLE.search(value) else None
 
     return check
 

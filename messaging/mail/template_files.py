@@ -27,7 +27,7 @@ from messaging.errors import FileRejected, TemplateRejected, TenantMismatch
 from messaging.files import StoredFile
 from messaging.folders import entries, read_text
 from messaging.mail.models import MailSendServerConfig, MailTemplate
-from messaging.mail.template_checks import DEFAULTS, FIELDS, FILE_KEYS, MAX_SOURCE_CHARS, check_template
+from messaging.mail.template_checks import DEFAULTS, FIELDS, FILE_KEYS, MAX_SOURCE_CHARS, UNSTORABLE, check_template
 from messaging.tenancy import is_multi_tenancy
 
 SETTINGS_FILE = "template.yaml"
@@ -116,7 +116,9 @@ def export_templates(session: Session, folder: Path, codes: Sequence[str] | None
     """
     _one_tenant()
     statement = with_disabled(select(MailTemplate).order_by(MailTemplate.code))
-    rows = session.scalars(statement if codes is None else statement.where(MailTemplate.code.in_(codes))).all()
+    if codes is not None:
+        statement = statement.where(MailTemplate.code.in_(code for code in codes if not UNSTORABLE.search(code)))
+    rows = session.scalars(statement).all()
     missing = set(codes or ()) - {row.code for row in rows}
     if missing:
         raise FileRejected(str(folder), f"there is no mail template {min(missing)!r}")

@@ -15,6 +15,7 @@ from messaging import tenancy
 from messaging.db.active import with_disabled
 from messaging.errors import MessageRejected, RecordNotFound
 from messaging.mail.models import MailTemplate
+from messaging.mail.template_checks import UNSTORABLE
 from messaging.mail.templates import SOURCES, inlined, source_of
 from messaging.requests import BodyMode
 from messaging.templates.errors import RenderError
@@ -80,7 +81,7 @@ def get_template(session: Session, template_id: int | None = None, code: str | N
         if type(template_id) is not int or not 1 <= template_id <= MAX_ID:
             raise MessageRejected(CHANNEL, "id", template_id, "is not an id")
         condition, named = MailTemplate.id == template_id, str(template_id)
-    elif isinstance(code, str) and code.strip() and "\0" not in code:
+    elif isinstance(code, str) and code.strip() and not UNSTORABLE.search(code):
         if tenancy.is_multi_tenancy() and tenancy.current().cross_tenant:
             raise MessageRejected(CHANNEL, "code", code, "names one template in each tenant; say which tenant")
         condition, named = MailTemplate.code == code, repr(code)

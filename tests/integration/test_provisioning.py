@@ -200,6 +200,7 @@ def test_two_runs_at_once_apply_each_seed_once(configured: Engine, seeds: Path) 
     [
         ("model: mail_template\ncode: x", None, "key", "bad.yaml: key is None: it is text"),
         ("model: mail_template\nkey: 7", None, "key", "bad.yaml: key is 7: it is text"),
+        ('model: mail_template\nkey: "k\\ud800"', None, "key", "bad.yaml: key is 'k\\ud800': it is text"),
         ("model: inbox\nkey: k", "k", "model", "bad.yaml (k): model is 'inbox': it is none of mail_template"),
         ("key: k", "k", "model", "bad.yaml (k): model is None"),
         (WELCOME.replace("key: welcome", "key: k") + "tenant_id: 8", "k", "tenant_id", "no field 'tenant_id'"),

@@ -258,6 +258,8 @@ def test_chosen_templates_are_exported_and_one_that_is_not_there_is_refused(sess
     assert export_templates(session, folder, ["welcome"]) == [folder / "welcome"]
     with pytest.raises(FileRejected, match="there is no mail template 'nosuch'"):
         export_templates(session, folder, ["welcome", "nosuch"])
+    with pytest.raises(FileRejected, match=r"there is no mail template '\\udcff'"):
+        export_templates(session, folder, ["welcome", "\udcff"])
 
 
 def test_a_template_that_another_transaction_creates_meanwhile_is_told(

@@ -57,7 +57,7 @@ def test_the_id_wins_and_one_of_both_is_needed(session: Session) -> None:
         assert messaging.preview_mail_template(two, "nosuch", session=session).rendered_subject == "two"
         variables = messaging.list_template_variables(two, "welcome", session=session)  # O54
         assert variables == [TemplateVariable("b", VariableKind.VARIABLE)]
-        for code in (None, "", " "):
+        for code in (None, "", " ", "a\0", "\udcff"):
             with pytest.raises(MessageRejected, match="code is missing, and so is id"):
                 messaging.preview_mail_template(code=code, session=session)
             with pytest.raises(MessageRejected):  # O54
