@@ -9,7 +9,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 
@@ -283,6 +283,7 @@ class _Chunk:
         with tenancy.tenant(claimed.tenant_id):
             recipients: Sequence[str] = ()
             started = delivery.ticker()
+            gate: SendGate | None = None
             delivery.watch.begin(claimed)
             try:
                 recipients = delivery.channel.recipients(claimed.content)
@@ -310,7 +311,8 @@ class _Chunk:
                 return
             except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
                 logger.error("send raised", extra={"record_id": claimed.record_id, **unworded(exc)})
-                learnt = unforeseen(MarkerCode.UNEXPECTED, exc)
+                is_uncertain = gate is not None and gate.is_last_byte_free
+                learnt = replace(unforeseen(MarkerCode.UNEXPECTED, exc), is_uncertain=is_uncertain)
             finally:
                 delivery.watch.end()
             metrics.send_seconds(delivery.channel.name, claimed.provider, delivery.ticker() - started)

@@ -52,6 +52,8 @@ class SendGate:
         self._limits = limits
         self._ticker = ticker
         self._started_at = ticker()
+        #: Whether the last byte may be out: from then on the other side may have taken the message.
+        self.is_last_byte_free = False
 
     def check_start(self) -> None:
         limits = self._limits
@@ -62,6 +64,7 @@ class SendGate:
         limits = self._limits
         if self._ticker() - self._claimed_at > limits.send_budget_seconds - limits.reply_wait_seconds:
             raise ClaimTooOld
+        self.is_last_byte_free = True
 
     def timeout(self, limit_seconds: float) -> float:
         left = self._started_at + self._limits.send_max_seconds - self._ticker()

@@ -18,8 +18,9 @@ from messaging.settings import Settings
 from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE
 from messaging.sms.numbers import region_of
+from messaging.sms.opt_outs import note_refusal
 from messaging.sms.planning import BindingCache
-from messaging.sms.preparation import PREPARED_COLUMNS, Sources, outgoing, prepare_sms
+from messaging.sms.preparation import PREPARED_COLUMNS, FindProvider, Sources, outgoing, prepare_sms
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected, SmsProvider, refusal
 from messaging.sms.providers.http import HttpClient
@@ -45,12 +46,22 @@ class SmsChannel:
     table: Table = SMS_SEND_RECORD
     prepared_columns = PREPARED_COLUMNS
 
-    def __init__(self, engine: Engine, settings: Settings, client: HttpClient, *, clock: Clock, ticker: Ticker) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        client: HttpClient,
+        *,
+        clock: Clock,
+        ticker: Ticker,
+        find_provider: FindProvider = registry.provider,
+    ) -> None:
         self.queue = settings.queues.sms_send
         self.monthly_default = settings.quota.sms_monthly_default
         self._engine = engine
         self._client = client
         self._clock = clock
+        self._find_provider = find_provider
         ttl_seconds = settings.config_cache_ttl_seconds
         self._templates = TemplateCache(engine, SMS_TEMPLATE, ttl_seconds=ttl_seconds, ticker=ticker)
         self._routes = RouteCache(engine, ttl_seconds=ttl_seconds, ticker=ticker)
@@ -60,6 +71,7 @@ class SmsChannel:
             renderer=Renderer(max_chars=MAX_CONTENT_CHARS, ticker=ticker),
             routes=self._routes,
             bindings=self._bindings,
+            find_provider=find_provider,
         )
 
     def provider(self, content: Mapping[str, Any]) -> str:
@@ -68,7 +80,7 @@ class SmsChannel:
         if provider_type is None:
             return UNKNOWN_PROVIDER
         with suppress(PreparationError):
-            return registry.provider(provider_type).label
+            return self._find_provider(provider_type).label
         return str(provider_type).lower()
 
     def load(self, claims: Sequence[Claim]) -> None:
@@ -122,7 +134,7 @@ class SmsChannel:
         [number] = recipients
         record = claim.content
         config = provider_config(self._config(claim))
-        provider = registry.provider(config.provider_type)
+        provider = self._find_provider(config.provider_type)
         message = outgoing(record)
         gate.check_start()
         if record["uncertain"] and provider.can_find_sent:
@@ -132,6 +144,14 @@ class SmsChannel:
             gate.check_start()
         answer: object = provider.send(config, message, self._client, gate.check_last_byte)
         if isinstance(answer, Rejected):
+            note_refusal(
+                self._engine,
+                config,
+                answer.code,
+                number=number,
+                record_id=claim.record_id,
+                tenant_id=claim.tenant_id,
+            )
             raise refusal(provider, answer)
         if not isinstance(answer, Accepted):
             raise TypeError(f"the adapter of {config.provider_type} answered neither Accepted nor Rejected")

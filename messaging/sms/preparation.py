@@ -5,14 +5,13 @@ at the same provider. Nothing here does I/O; what is read comes from caches that
 looked at before, by the claim; the quota is charged after, with the write-back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from messaging.sms.planning import BindingCache, plan, template_params
-from messaging.sms.providers import registry
-from messaging.sms.providers.base import OutgoingSms
+from messaging.sms.providers.base import OutgoingSms, SmsProvider
 from messaging.sms.routing import RouteCache, provider_config
 from messaging.sms.templates import Templates, find_template, text_of
 from messaging.templates.render import Renderer
@@ -33,6 +32,10 @@ PREPARED_COLUMNS = (
 )
 
 
+#: Answers the adapter of a provider type. Raises: PreparationError, PROVIDER_UNSUPPORTED.
+FindProvider = Callable[[str], SmsProvider]
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """What a worker process prepares from."""
@@ -41,6 +44,8 @@ class Sources:
     renderer: Renderer
     routes: RouteCache
     bindings: BindingCache
+    #: The adapter of a type.
+    find_provider: FindProvider
 
 
 def prepare_sms(record: Mapping[str, Any], sources: Sources, *, now: datetime) -> dict[str, Any]:
@@ -64,7 +69,7 @@ def prepare_sms(record: Mapping[str, Any], sources: Sources, *, now: datetime) -
         "segments": text.size.segments,
         "prepared_at": now,
     }
-    provider = registry.provider(way.config["provider_type"])
+    provider = sources.find_provider(way.config["provider_type"])
     provider.check(provider_config(way.config), outgoing({**record, **prepared}))
     return prepared
 
