@@ -103,8 +103,8 @@ class Channel(Protocol):
     def subject(self, content: Mapping[str, Any]) -> Subject:
         """What of a record with these columns the suppression list is asked about, before every attempt. No I/O.
 
-        Called after `load`. It names all `recipients`. Asked for once more with what `prepare` found, where the list has anything: who the
-        message is from may be open before.
+        Called after `load`. It names all `recipients`. Asked for once more with what `prepare` found, where the list
+        has anything: who the message is from may be open before.
         """
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
