@@ -18,7 +18,7 @@ from messaging.settings import Settings
 from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE
 from messaging.sms.numbers import region_of
-from messaging.sms.opt_outs import note_refusal
+from messaging.sms.opt_outs import note_opted_out
 from messaging.sms.planning import BindingCache
 from messaging.sms.preparation import PREPARED_COLUMNS, FindProvider, Sources, outgoing, prepare_sms
 from messaging.sms.providers import registry
@@ -144,14 +144,8 @@ class SmsChannel:
             gate.check_start()
         answer: object = provider.send(config, message, self._client, gate.check_last_byte)
         if isinstance(answer, Rejected):
-            note_refusal(
-                self._engine,
-                config,
-                answer.code,
-                number=number,
-                record_id=claim.record_id,
-                tenant_id=claim.tenant_id,
-            )
+            if answer.code in provider.opted_out_codes:
+                note_opted_out(self._engine, record, config.sender, f"{provider.label} refuses it with {answer.code}")
             raise refusal(provider, answer)
         if not isinstance(answer, Accepted):
             raise TypeError(f"the adapter of {config.provider_type} answered neither Accepted nor Rejected")

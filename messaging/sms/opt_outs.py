@@ -5,8 +5,9 @@ many tenants send, holds for all of them, as it does at the provider. Source: `s
 """
 
 import logging
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -23,19 +24,12 @@ logger = logging.getLogger(__name__)
 STOP_WORDS = frozenset({"STOP", "STOPALL", "UNSUBSCRIBE", "CANCEL", "END", "QUIT"})
 START_WORDS = frozenset({"START", "YES", "UNSTOP"})
 
-#: Codes by which a provider refuses a message because the recipient opted out there, by its type.
-OPTED_OUT_CODES = {
-    "TWILIO": frozenset({"21610"}),  # attempt to send to unsubscribed recipient, www.twilio.com/docs/api/errors/21610
-}
-
 
 class Sender(Protocol):
     """What is asked of a provider's configuration."""
 
     @property
     def tenant_id(self) -> int: ...
-    @property
-    def provider_type(self) -> str: ...
     @property
     def sender(self) -> str | None: ...
 
@@ -74,31 +68,22 @@ def opt_out(session: Session, config: Sender, number: str, text: str) -> OptOut 
     return asked
 
 
-def is_opted_out(provider_type: str, code: str) -> bool:
-    """Whether a provider's refusal says that the recipient opted out."""
-    return code in OPTED_OUT_CODES.get(provider_type, ())
+def note_opted_out(engine: Engine, record: Mapping[str, Any], sender: str | None, note: str) -> None:
+    """A provider says that the number of this record opted out: put it on the list of the record's tenant.
 
-
-def note_refusal(engine: Engine, config: Sender, code: str, *, number: str, record_id: int, tenant_id: int) -> bool:
-    """Put the number on the list of the record's tenant for this sender, if the refusal says that it opted out.
-
-    Commits its own. Answers whether it is on the list; that the database is away is only logged, as the refusal itself
-    must be recorded in any case and the next one will say the same.
+    Commits its own. That the database is away is only logged: the refusal itself must be recorded in any case, and the
+    next one will say the same.
     """
-    if not is_opted_out(config.provider_type, code):
-        return False
     try:
-        with tenancy.tenant(tenant_id), transaction(engine) as session:
+        with tenancy.tenant(record["tenant_id"]), transaction(engine) as session:
             suppression.add(
                 session,
                 channel=suppression.SMS,
-                address=number,
+                address=record["phone_number"],
                 reason=SuppressionReason.OPT_OUT,
-                sender=config.sender or "",
-                record_id=record_id,
-                note=f"refused by {config.provider_type} with {code}",
+                sender=sender or "",
+                record_id=record["id"],
+                note=note,
             )
     except SQLAlchemyError as exc:
-        logger.warning("opt-out not noted", extra={"record_id": record_id, "error": type(exc).__name__})
-        return False
-    return True
+        logger.warning("opt-out not noted", extra={"record_id": record["id"], "error": type(exc).__name__})

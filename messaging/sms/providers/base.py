@@ -7,7 +7,7 @@ common, so that one of an application's own is a type, a label, a `send` and a t
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
@@ -200,6 +200,10 @@ class SmsProvider(Protocol):
         """Whether `find_sent` can answer."""
 
     @property
+    def opted_out_codes(self) -> Set[str]:
+        """Codes by which it refuses a message because the recipient answered STOP."""
+
+    @property
     def receives_by_get(self) -> bool:
         """Whether its requests to us may be GETs, which hold all they say in the address; POSTs are always taken."""
 
@@ -276,6 +280,7 @@ class Provider:
     required: ClassVar[Sequence[str]] = ("api_key",)
     needs_sender: ClassVar[bool] = False
     can_find_sent: ClassVar[bool] = False
+    opted_out_codes: ClassVar[Set[str]] = frozenset()
     receives_by_get: ClassVar[bool] = False
 
     def check_config(self, config: ProviderConfig) -> None:

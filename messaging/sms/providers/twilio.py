@@ -108,6 +108,7 @@ class Twilio(Provider):
     required = ("api_key", "api_secret")
     needs_sender = True
     can_find_sent = True
+    opted_out_codes = frozenset({"21610"})
 
     def send(
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
