@@ -1,26 +1,11 @@
-"""Structured logs: one JSON object a line, with record id, tenant and trace id where the line has them.
-
-No bodies, addresses or secrets: what PostgreSQL and SQLAlchemy add to an error about the row at hand is cut out, and
-Celery's own report of each task's arguments is not logged.
-"""
+"""Logs of worker and beat: those of `messaging.logs`, without Celery's own report of each task's arguments."""
 
 import logging
-import re
-import sys
-from typing import Any
 
-import structlog
-from structlog.typing import EventDict, Processor
+from messaging import logs
+from messaging.logs import formatter
 
-from messaging import tenancy
-
-#: What a driver's error says about the row and the parameters at hand.
-_ROW_CONTENT = re.compile(
-    r"\n?DETAIL:.*?"
-    r"(?=\n(?:HINT:|CONTEXT:|LINE \d|\[SQL|\[param|\(Background|Traceback|The above|During| +File|[\w.]+: )|\Z)"
-    r"|\n?\[parameters: .*?\](?=\n|\Z)",
-    re.DOTALL,
-)
+__all__ = ["configure", "formatter"]
 
 #: Loggers that report every task received and finished: Flower lists the same, and it costs a worker's time.
 _PER_TASK = ("celery.worker.strategy", "celery.app.trace")
@@ -35,71 +20,14 @@ _SENDING = "Scheduler: Sending due task"
 
 def configure(level: int | str | None, logfile: str | None = None) -> None:
     """Send the process' logs to standard error, or to `logfile`, as JSON; replaces what was configured before."""
-    handler: logging.Handler = logging.FileHandler(logfile) if logfile else logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter())
+    logs.configure(level, logfile)
     root = logging.getLogger()
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(level or logging.INFO)
     for name in _PER_TASK:
         logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.WARNING)
     logging.getLogger(_WHOLE_MESSAGES).setLevel(logging.INFO)
     if root.level > logging.DEBUG:
         logging.getLogger("celery.beat").addFilter(_is_no_tick)
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            structlog.contextvars.merge_contextvars,
-            *_shared(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
-    )
-
-
-def formatter() -> logging.Formatter:
-    """What turns a record of the standard library, structlog's among them, into one line."""
-    return structlog.stdlib.ProcessorFormatter(
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(),
-        ],
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *_shared()],
-    )
 
 
 def _is_no_tick(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_SENDING)
-
-
-def _shared() -> list[Processor]:
-    return [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        _add_context,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        _without_row_content,
-    ]
-
-
-def _add_context(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    """The tenant and trace that the running code acts for, unless the line names its own."""
-    context = tenancy.current()
-    if context.tenant_id is not None:
-        event.setdefault("tenant_id", context.tenant_id)
-    if context.trace_id is not None:
-        event.setdefault("trace_id", context.trace_id)
-    # Celery puts a task's name, arguments and result here.
-    event.pop("data", None)
-    return event
-
-
-def _without_row_content(_logger: Any, _method: str, event: EventDict) -> EventDict:
-    for key, value in event.items():
-        if isinstance(value, str) and ("DETAIL:" in value or "[parameters: " in value):
-            event[key] = _ROW_CONTENT.sub("", value)
-    return event

@@ -1,0 +1,65 @@
+"""The HTTP application, put together: routes, the envelope around them, what a database error answers.
+
+No pages about itself, no CORS, no cookies. Handlers are plain functions in a bounded pool of threads.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import ASGIApp
+
+from messaging.clock import Ticker, boot_seconds
+from messaging.db.trouble import is_away, is_passing, is_unfit
+from messaging.settings import Settings
+from messaging.web import health
+from messaging.web.calls import CallReader
+from messaging.web.envelope import Envelope
+from messaging.web.hooks import sms, unsubscribe
+from messaging.web.limits import Limits
+
+logger = logging.getLogger(__name__)
+
+#: Seconds after which whoever met a database that is away may come again.
+RETRY_AFTER_SECONDS = 5
+
+
+def create_app(
+    settings: Settings, engine: Engine, *, limits: Limits | None = None, ticker: Ticker = boot_seconds
+) -> ASGIApp:
+    """The application; connects to nothing until it is called. The process has been set up by `messaging.configure`.
+
+    `engine` should have a connection for each of `limits.threads`. None of limits: the defaults.
+    """
+    bounds = limits or Limits()
+    ready = health.readiness(settings, ticker)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        anyio.to_thread.current_default_thread_limiter().total_tokens = bounds.threads
+        yield
+        ready.close()
+
+    app = FastAPI(
+        title="messaging", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, lifespan=lifespan
+    )
+    app.add_exception_handler(SQLAlchemyError, _on_database_error)
+    read_call = CallReader(bounds, ticker)
+    app.include_router(health.router(ready))
+    app.include_router(sms.router(engine, settings.public_base_url, read_call))
+    app.include_router(unsubscribe.router(engine, read_call))
+    return Envelope(app, bounds, ticker)
+
+
+def _on_database_error(_: Request, exc: Exception) -> JSONResponse:
+    """Nothing was kept, so the caller must come again: 503 for what passes or is mended by operators."""
+    if isinstance(exc, SQLAlchemyError) and (is_away(exc) or is_passing(exc) or is_unfit(exc)):
+        logger.error("the database did not take a request", extra={"error": type(exc).__name__})
+        headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+        return JSONResponse({"detail": "Service Unavailable"}, 503, headers)
+    raise exc

@@ -1,0 +1,129 @@
+"""The HTTP application on a real port, in a thread of the test, on the test's own PostgreSQL."""
+
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from messaging import tenancy
+from messaging.web.app import create_app
+from messaging.web.limits import Limits
+from messaging.web.serve import server
+from tests.acceptance.local_nodes import eventually
+from tests.conftest import MakeSettings
+from tests.integration.sms.accounts import Accounts
+from tests.integration.sms.receipt_records import Records
+
+PUBLIC_URL = "https://sms.example.com"
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Site:
+    """A running application, as callers on the network see it."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def ask(
+        self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, target, body, dict(headers or {}))
+            reply = connection.getresponse()
+            found = {name.lower(): value for name, value in reply.getheaders()}
+            return Answer(reply.status, found, reply.read())
+        finally:
+            connection.close()
+
+    def get(self, target: str, **headers: str) -> Answer:
+        return self.ask("GET", target, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    def post(self, target: str, body: bytes = b"", **headers: str) -> Answer:
+        return self.ask("POST", target, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+    @contextmanager
+    def raw(self) -> Iterator[socket.socket]:
+        """A bare connection, for what no client library says."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            yield connection
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Until the other side closes."""
+    found = b""
+    while chunk := connection.recv(65536):
+        found += chunk
+    return found
+
+
+#: Starts an application; `limits` and options of the server as keywords, settings as a mapping.
+Open = Callable[..., Site]
+
+
+@pytest.fixture
+def open_site(make_settings: MakeSettings, engine: Engine) -> Iterator[Open]:
+    with ExitStack() as stack:
+
+        def open_site(
+            settings: Mapping[str, Any] | None = None,
+            *,
+            engine: Engine = engine,
+            limits: Limits | None = None,
+            **options: Any,
+        ) -> Site:
+            made = make_settings(**{"public_base_url": PUBLIC_URL, **(settings or {})})
+            running = server(
+                create_app(made, engine, limits=limits),
+                host="127.0.0.1",
+                port=0,
+                timeout_graceful_shutdown=1,
+                **options,
+            )
+            listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+            thread.start()
+
+            def stop() -> None:
+                running.should_exit = True
+                thread.join(10)
+
+            stack.callback(stop)
+            eventually(lambda: running.started or not thread.is_alive(), 10, "the application to listen")
+            return Site(listening.getsockname()[1])
+
+        yield open_site
+
+
+@pytest.fixture
+def site(open_site: Open) -> Site:
+    return open_site()
+
+
+@pytest.fixture
+def accounts(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Accounts:
+    """Providers of tenant 7 and others, with multi-tenancy on."""
+    make_settings()
+    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
+    return Accounts(engine)
+
+
+@pytest.fixture
+def records(engine: Engine) -> Records:
+    return Records(engine)
