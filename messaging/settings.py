@@ -495,10 +495,11 @@ LEASE_FLOOR_SECONDS = 30.0
 
 def _inequalities(s: Settings) -> list[tuple[bool, str]]:
     """I1 to I9 of the protocol: whether each holds, and what to say when it does not."""
-    d, sw, di, db, t = s.delivery, s.sweeper, s.dispatch, s.database, s.mail.transport
+    d, sw, di, db, t, http = s.delivery, s.sweeper, s.dispatch, s.database, s.mail.transport, s.sms.transport
     committed = d.send_budget_seconds + d.group_window_seconds + d.commit_timeout_seconds + d.clock_margin_seconds
     attempt = d.chunk_hold_seconds + d.prepare_max_seconds + d.send_max_seconds
     send = t.connection_timeout_seconds + t.read_timeout_seconds + d.reply_wait_seconds
+    call = http.connection_timeout_seconds + http.read_timeout_seconds + d.reply_wait_seconds
     reconnected = db.connect_timeout_seconds + 2 * COMMIT_RETRY_SECONDS + d.commit_timeout_seconds
     stopped = d.reply_wait_seconds + d.group_window_seconds + d.commit_timeout_seconds + 5
     return [
@@ -516,6 +517,11 @@ def _inequalities(s: Settings) -> list[tuple[bool, str]]:
             send <= d.send_max_seconds,
             "I3: MAIL__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS"
             f" is {send:g}; allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
+        ),
+        (
+            call <= d.send_max_seconds,
+            "I3: SMS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS"
+            f" is {call:g}; allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
         ),
         (
             sw.cooldown_seconds >= reconnected,

@@ -46,6 +46,12 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         "I3",
+        {"sms": {"transport": {"read_timeout_seconds": 56}}},
+        {"sms": {"transport": {"read_timeout_seconds": 55}}},
+        "SMS__TRANSPORT",
+    ),
+    (
+        "I3",
         {"mail": {"transport": {"connection_timeout_seconds": 31}}},
         {"mail": {"transport": {"connection_timeout_seconds": 30}}},
         "CONNECTION_TIMEOUT_SECONDS",
