@@ -35,7 +35,7 @@ IDLE_STOP_SECONDS = 1.5
 POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
 #: Order of the stop: who asks for work first, who does it last, then where it goes.
-STOP_ORDER = (("beat", "flower", "control"), ("mail-request", "mail-1", "mail-2"), ("smtp",))
+STOP_ORDER = (("beat", "flower", "control"), ("mail-request", "mail-1", "mail-2", "sms"), ("smtp",))
 
 
 class DemoFailed(Exception):
@@ -108,8 +108,9 @@ class Parts:
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A second worker for mail, one for the mails that other services ask for, and Flower."""
+        """A second worker for mail, one for texts, one for the mails that other services ask for, and Flower."""
         self._start_mail_worker(settings, "mail-2")
+        self._start(settings, "sms", programs.worker(queues=[settings.queues.sms_send], name="sms", concurrency=2))
         argv = programs.worker(queues=[settings.queues.mail_request], name="mail-request", concurrency=2)
         self._start(settings, "mail-request", argv)
         address, port = self.flower_url.removeprefix("http://").split(":")
