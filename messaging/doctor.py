@@ -4,11 +4,12 @@ Bounded: what is down or hangs costs seconds, and database, Redis and broker are
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from enum import StrEnum
 from threading import Thread
+from typing import Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -18,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
+from messaging.channels import CHANNELS, ChannelFacts
 from messaging.db import schema
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable, decrypt, use_keys
@@ -27,8 +29,9 @@ from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
 from messaging.errors import ConfigurationError
 from messaging.mail import channel as mail
 from messaging.mail.mail_request import MAIL_REQUEST
-from messaging.mail.models import MAIL_SEND_RECORD, MailSendServerConfig
+from messaging.mail.models import MailSendServerConfig
 from messaging.settings import Settings
+from messaging.sms.models import SmsProviderConfig, SmsProviderRegion
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 
 #: Seconds one connection or answer may take.
@@ -144,7 +147,9 @@ def _look_at_database(settings: Settings, engine: Engine, old_transaction_second
     try:
         check_server(engine, settings)
     except ConfigurationError as exc:
-        yield Finding("server settings", Level.FAIL, str(exc), "correct postgresql.conf or the setting, or use another server")
+        yield Finding(
+            "server settings", Level.FAIL, str(exc), "correct postgresql.conf or the setting, or use another server"
+        )
     else:
         yield Finding("database", Level.OK, settings.shown_database_url)
         yield Finding("server settings", Level.OK, "version, synchronous_commit and time zone are as needed")
@@ -155,38 +160,40 @@ def _look_at_database(settings: Settings, engine: Engine, old_transaction_second
         return
     yield Finding("schema", Level.OK, f"at {schema.head()}")
     with engine.connect() as connection:
-        yield from _line(settings, connection)
-        yield _stuck(settings, connection)
+        for channel in CHANNELS.values():
+            yield from _line(settings, connection, channel)
+            yield _stuck(settings, connection, channel)
         yield _transactions(connection, old_transaction_seconds)
     with Session(engine) as session:
         yield from _servers(settings, session)
+        yield _providers(session)
+        yield from _secrets(session)
 
 
-def _line(settings: Settings, connection: Connection) -> Findings:
-    line = measure_line(connection, MAIL_SEND_RECORD)
-    oldest = oldest_due_seconds(connection, MAIL_SEND_RECORD)
+def _line(settings: Settings, connection: Connection, channel: ChannelFacts) -> Findings:
+    line = measure_line(connection, channel.table)
+    oldest = oldest_due_seconds(connection, channel.table)
+    due, overdue = f"{channel.name}: due records", f"{channel.name}: overdue records"
     detail = f"{line.due_count} records in line" + (f", the oldest for {oldest:.0f} s" if line.due_count else "")
     if oldest > settings.dispatch.stranded_warn_seconds:
-        yield Finding(
-            "due records", Level.WARN, detail, "see that beat and workers run; if they do, more is due than they send"
-        )
+        yield Finding(due, Level.WARN, detail, "see that beat and workers run; if they do, more is due than they send")
     else:
-        yield Finding("due records", Level.OK, detail)
+        yield Finding(due, Level.OK, detail)
     detail = f"{line.overdue_count} records are due and not in line"
     if line.oldest_overdue_seconds > settings.dispatch.tick_expires_seconds:
         yield Finding(
-            "overdue records",
+            overdue,
             Level.FAIL,
             f"{detail}, the oldest for {line.oldest_overdue_seconds:.0f} s",
             "no tick puts them in line: see that beat and a worker on the control queue run",
         )
     else:
-        yield Finding("overdue records", Level.OK, detail)
+        yield Finding(overdue, Level.OK, detail)
 
 
-def _stuck(settings: Settings, connection: Connection) -> Finding:
+def _stuck(settings: Settings, connection: Connection, channel: ChannelFacts) -> Finding:
     """Claims that a sweep should have taken back by now."""
-    c = MAIL_SEND_RECORD.c
+    c, check = channel.table.c, f"{channel.name}: stuck sends"
     late = settings.sweeper.stale_seconds + 2 * settings.sweeper.interval_seconds
     found = connection.execute(
         select(func.count(), func.coalesce(func.extract("epoch", func.now() - func.min(c.claimed_at)), 0)).where(
@@ -194,12 +201,12 @@ def _stuck(settings: Settings, connection: Connection) -> Finding:
         )
     ).one()
     if not found[0]:
-        return Finding("stuck sends", Level.OK, "no claim is older than a sweep allows")
+        return Finding(check, Level.OK, "no claim is older than a sweep allows")
     advice = "see that beat and a worker on the control queue run"
     if not settings.sweeper.enabled:
         advice = "set MESSAGING_SWEEPER__ENABLED to true"
     detail = f"{found[0]} records are SENDING, the oldest for {found[1]:.0f} s, and no sweep took them back"
-    return Finding("stuck sends", Level.FAIL, detail, advice)
+    return Finding(check, Level.FAIL, detail, advice)
 
 
 def _transactions(connection: Connection, old_seconds: float) -> Finding:
@@ -222,7 +229,6 @@ def _servers(settings: Settings, session: Session) -> Findings:
             select(c.tenant_id, func.bool_or(c.is_default)).group_by(c.tenant_id).order_by(c.tenant_id)
         )
         has_default = {tenant_id: bool(is_default) for tenant_id, is_default in found}
-        unreadable = list(_unreadable_secrets(session))
     add = "messaging server add ... --default, or messaging server default ID"
     without = [str(tenant_id) for tenant_id, is_there in has_default.items() if not is_there]
     if not settings.multi_tenancy and not has_default.get(SINGLE_TENANT_ID):
@@ -236,27 +242,52 @@ def _servers(settings: Settings, session: Session) -> Findings:
         yield Finding("mail server", level, detail, advice)
     else:
         yield Finding("mail server", Level.OK, "a default mail server is configured")
+
+
+def _providers(session: Session) -> Finding:
+    """A system without text messages has none."""
+    c, r = SmsProviderConfig, SmsProviderRegion
+    with tenancy.all_tenants():
+        count, defaults = session.execute(select(func.count(), func.count().filter(c.is_default))).one()
+        routes = session.execute(select(func.count(r.id))).scalar_one()
+    check = "SMS provider"
+    if count and not defaults and not routes:
+        detail = f"{count} are configured, and none is a default or has a route"
+        return Finding(check, Level.WARN, detail, "messaging provider default ID, or messaging route add ...")
+    if not count:
+        return Finding(check, Level.OK, "none is configured, so no text message goes out")
+    return Finding(check, Level.OK, f"{count} are configured: {defaults} defaults, {routes} routes")
+
+
+def _secrets(session: Session) -> Findings:
+    with tenancy.all_tenants():
+        unreadable = [*_unreadable(session, MailSendServerConfig, "mail server", _MAIL_SECRETS)]
+        unreadable += _unreadable(session, SmsProviderConfig, "SMS provider", _SMS_SECRETS)
     if unreadable:
         yield Finding(
             "secrets",
             Level.FAIL,
             f"no key of MESSAGING_SECRETS_KEYS decrypts {', '.join(unreadable[:MAX_NAMED])}",
-            "add the key it was written with to MESSAGING_SECRETS_KEYS, or: messaging server change ID",
+            "add the key it was written with to MESSAGING_SECRETS_KEYS, or: messaging server change ID, messaging"
+            " provider change ID",
         )
 
 
-def _unreadable_secrets(session: Session) -> Iterator[str]:
-    """Of disabled servers too: what was prepared with one still goes out by it."""
-    c = MailSendServerConfig
-    secrets = {"password": c.password, "DKIM key": c.dkim_private_key}
-    ciphertexts = [type_coerce(column, Text) for column in secrets.values()]
-    for config_id, *stored in session.execute(with_disabled(select(c.id, *ciphertexts)).order_by(c.id)):
-        for name, ciphertext in zip(secrets, stored, strict=True):
+#: What of a configuration is encrypted, as a finding names it.
+_MAIL_SECRETS = {"password": "password", "dkim_private_key": "DKIM key"}
+_SMS_SECRETS = {"api_key": "API key", "api_secret": "API secret"}
+
+
+def _unreadable(session: Session, model: Any, kind: str, secrets: Mapping[str, str]) -> Iterator[str]:
+    """Of disabled configurations too: what was prepared with one still goes out by it."""
+    ciphertexts = [type_coerce(getattr(model, column), Text) for column in secrets]
+    for config_id, *stored in session.execute(with_disabled(select(model.id, *ciphertexts)).order_by(model.id)):
+        for name, ciphertext in zip(secrets.values(), stored, strict=True):
             try:
                 if ciphertext is not None:
                     decrypt(ciphertext)
             except CredentialUnreadable:
-                yield f"the {name} of mail server {config_id}"
+                yield f"the {name} of {kind} {config_id}"
 
 
 # -- redis and broker ------------------------------------------------------------------------------------
@@ -279,7 +310,8 @@ def _redis(settings: Settings) -> Findings:
             begun = client.hget(f"msg:dispatch:{mail.NAME}", "begun")
             alive = client.get(BEAT_ALIVE_KEY)
             yield _beat(settings, alive, begun)
-            yield _workers(settings, live_workers(client, mail.NAME))
+            for channel in CHANNELS.values():
+                yield _workers(settings, channel, live_workers(client, channel.name))
     except (redis.RedisError, ValueError) as exc:
         yield Finding("redis", Level.FAIL, str(exc), "start Redis or Valkey, or correct MESSAGING_REDIS_URL")
 
@@ -304,11 +336,13 @@ def _beat(settings: Settings, alive: bytes | str | None, begun: bytes | str | No
     )
 
 
-def _workers(settings: Settings, live: dict[str, int]) -> Finding:
-    queue = settings.queues.mail_send
-    if not live:
-        return Finding("workers", Level.FAIL, f"no worker takes {queue}", f"start: messaging worker --queues {queue}")
-    return Finding("workers", Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
+def _workers(settings: Settings, channel: ChannelFacts, live: dict[str, int]) -> Finding:
+    queue, check = channel.queue(settings), f"{channel.name}: workers"
+    if live:
+        return Finding(check, Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
+    # A system without text messages needs no worker for them.
+    level = Level.FAIL if channel.name == mail.NAME else Level.WARN
+    return Finding(check, level, f"no worker takes {queue}", f"start: messaging worker --queues {queue}")
 
 
 def _broker(settings: Settings) -> Findings:
@@ -350,7 +384,7 @@ def _depths(settings: Settings, depth: dict[str, int]) -> Findings:
     limits = {
         # Ticks that nobody takes: what beat asks for until the first ones expire.
         queues.control: max(10, round(dispatch.tick_expires_seconds / dispatch.interval_seconds / 2)),
-        queues.mail_send: dispatch.queue_target,
+        **{channel.queue(settings): dispatch.queue_target for channel in CHANNELS.values()},
         queues.mail_request: MAX_WAITING_REQUESTS,
     }
     for queue, limit in limits.items():

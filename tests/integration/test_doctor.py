@@ -13,6 +13,7 @@ from cryptography.fernet import Fernet
 from sqlalchemy import Engine, text
 
 from messaging import doctor, tenancy
+from messaging.channels import CHANNELS
 from messaging.clock import utc_now
 from messaging.db.session import transaction
 from messaging.delivery.hints import WorkerHints
@@ -21,8 +22,10 @@ from messaging.embedded import Postgres, Valkey, free_port
 from messaging.mail.acceptance import accept_mails
 from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.mail.models import MailSendServerConfig
-from messaging.requests import SendMail
+from messaging.requests import SendMail, SendSms
 from messaging.settings import Settings
+from messaging.sms.acceptance import accept_sms
+from messaging.sms.models import SmsProviderConfig
 from tasks import worker
 
 MakeSettings = Callable[..., Settings]
@@ -49,7 +52,8 @@ def default_server(engine: Engine) -> None:
 def running(redis_client: "redis.Redis") -> None:
     """What beat and a worker leave in Redis."""
     redis_client.set(doctor.BEAT_ALIVE_KEY, int(time.time()))
-    WorkerHints(redis_client, "mail", worker_name="mail@host/1", threads=8).alive()
+    for channel in CHANNELS:
+        WorkerHints(redis_client, channel, worker_name=f"{channel}@host/1", threads=8).alive()
 
 
 def look(settings: Settings, check: str, **options: Any) -> Finding:
@@ -74,17 +78,23 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "database",
         "server settings",
         "schema",
-        "due records",
-        "overdue records",
-        "stuck sends",
+        "mail: due records",
+        "mail: overdue records",
+        "mail: stuck sends",
+        "sms: due records",
+        "sms: overdue records",
+        "sms: stuck sends",
         "transactions",
         "mail server",
+        "SMS provider",
         "redis",
         "beat",
-        "workers",
+        "mail: workers",
+        "sms: workers",
         "broker",
         "queue control",
         "queue mail_send",
+        "queue sms_send",
         "queue mail_request",
         "mail requests",
     ]
@@ -157,7 +167,7 @@ def test_ticks_without_a_heartbeat_are_a_warning(settings: Settings, redis_clien
 
 @pytest.mark.usefixtures("redis_client")
 def test_a_queue_without_workers_is_a_failure(settings: Settings) -> None:
-    found = look(settings, "workers")
+    found = look(settings, "mail: workers")
     assert found.level is Level.FAIL
     assert "messaging worker --queues mail_send" in found.advice
 
@@ -196,7 +206,7 @@ def test_a_broker_of_its_own_is_looked_at_by_itself(make_settings: MakeSettings,
 @pytest.mark.usefixtures("redis_client")
 def test_a_record_that_is_due_for_long_is_a_warning(settings: Settings, engine: Engine) -> None:
     add_record(settings, engine, next_attempt_at="now() - interval '1 hour'")
-    found = look(settings, "due records")
+    found = look(settings, "mail: due records")
     assert found.level is Level.WARN
     assert "3600 s" in found.detail
 
@@ -206,8 +216,8 @@ def test_a_record_that_no_tick_puts_in_line_is_a_failure(settings: Settings, eng
     add_record(
         settings, engine, next_attempt_at="now() - interval '60 seconds'", updated_at="now() - interval '120 seconds'"
     )
-    assert look(settings, "overdue records").level is Level.FAIL
-    assert look(settings, "due records").level is Level.OK
+    assert look(settings, "mail: overdue records").level is Level.FAIL
+    assert look(settings, "mail: due records").level is Level.OK
 
 
 @pytest.mark.usefixtures("redis_client")
@@ -215,12 +225,12 @@ def test_a_claim_that_no_sweep_took_back_is_a_failure(
     settings: Settings, make_settings: MakeSettings, engine: Engine
 ) -> None:
     add_record(settings, engine, status="'SENDING'", claimed_at="now() - interval '310 seconds'")
-    assert look(settings, "stuck sends").level is Level.OK  # the next sweep takes it
+    assert look(settings, "mail: stuck sends").level is Level.OK  # the next sweep takes it
     add_record(settings, engine, status="'SENDING'", claimed_at="now() - interval '1 hour'")
-    found = look(settings, "stuck sends")
+    found = look(settings, "mail: stuck sends")
     assert found.level is Level.FAIL
     assert "1 records are SENDING" in found.detail
-    off = look(make_settings(sweeper={"enabled": False}), "stuck sends")
+    off = look(make_settings(sweeper={"enabled": False}), "mail: stuck sends")
     assert "MESSAGING_SWEEPER__ENABLED" in off.advice
 
 
@@ -294,3 +304,40 @@ def test_keys_in_redis_are_those_of_the_workers(
     celery = runpy.run_path(str(Path(worker.__file__).parents[1] / "celeryconfig.py"))
     assert celery["broker_transport_options"]["global_keyprefix"] == doctor.BROKER_KEY_PREFIX
     assert worker.BEAT_ALIVE_KEY == doctor.BEAT_ALIVE_KEY
+
+
+@pytest.mark.usefixtures("default_server", "running")
+def test_text_messages_without_worker_provider_or_readable_secret_are_told(
+    settings: Settings, engine: Engine, redis_client: "redis.Redis"
+) -> None:
+    redis_client.flushall()
+    found = look(settings, "sms: workers")
+    assert (found.level, found.advice) == (Level.WARN, "start: messaging worker --queues sms_send")
+    assert look(settings, "SMS provider").level is Level.OK
+    with transaction(engine) as session:
+        session.add(SmsProviderConfig(name="a", provider_type="TWILIO", api_key="k", api_secret="s"))
+    assert look(settings, "SMS provider").level is Level.WARN
+    with transaction(engine) as session:
+        session.execute(text("UPDATE sms_provider_config SET is_default = true, api_secret = 'nonsense'"))
+    assert look(settings, "SMS provider").level is Level.OK
+    assert "the API secret of SMS provider 1" in look(settings, "secrets").detail
+
+
+@pytest.mark.usefixtures("default_server", "running")
+def test_a_text_message_that_no_sweep_took_back_is_a_failure(settings: Settings, engine: Engine) -> None:
+    with transaction(engine) as session:
+        [record_id] = accept_sms(
+            session,
+            [SendSms(phone_number="+4915112345678", content="hello")],
+            settings=settings,
+            now=utc_now(),
+            single=True,
+        )
+        session.execute(
+            text(
+                "UPDATE sms_send_record SET status = 'SENDING', claimed_at = now() - interval '1 hour' WHERE id = :id"
+            ),
+            {"id": record_id},
+        )
+    assert look(settings, "sms: stuck sends").level is Level.FAIL
+    assert look(settings, "mail: stuck sends").level is Level.OK
