@@ -67,13 +67,18 @@ def check(attachments: Sequence[Any], *, max_bytes: int, max_file_bytes: int, ha
     total = sum(size for _, size in given)
     if total > max_bytes:
         raise AttachmentError(total, f"bytes are more than {max_bytes}")
+    _refuse_twins(files)
+    return files
+
+
+def _refuse_twins(files: Sequence[GivenFile]) -> None:
+    """Of two images with one content id, none would be the one that the html names."""
     seen: set[str] = set()
     for file in files:
         if file.content_id in seen:
             raise AttachmentError(file.content_id, "is the content_id of two attachments")
         if file.content_id is not None:
             seen.add(file.content_id)
-    return files
 
 
 def _entry(entry: Any) -> GivenFile:
@@ -139,13 +144,13 @@ def checked_references(stored: Any) -> list[dict[str, Any]]:
     """
     if not isinstance(stored, list):
         raise AttachmentError(type(stored).__name__, "is not a list")
-    references = []
+    files = []
     for entry in stored:
         if not isinstance(entry, dict) or not {"file_id", "file_name"} <= entry.keys() <= _REFERENCE:
             raise AttachmentError(entry, f"is not made of {', '.join(sorted(_REFERENCE))}")
-        file = _entry(FileRef(**entry))
-        references.append(_reference(file, file.file_id))
-    return references
+        files.append(_entry(FileRef(**entry)))
+    _refuse_twins(files)
+    return [_reference(file, file.file_id) for file in files]
 
 
 _REFERENCE = frozenset(FileRef.__dataclass_fields__)

@@ -11,6 +11,7 @@ from sqlalchemy import inspect
 
 from messaging.db import reading
 from messaging.errors import TemplateRejected
+from messaging.mail.attachments import AttachmentError, checked_references
 from messaging.mail.models import MailTemplate
 from messaging.mail.templates import SOURCES, source_of
 from messaging.requests import BodyMode, Priority
@@ -116,6 +117,10 @@ def _attachments(value: Any) -> str | None:
             return "has an entry without a file_name of at most 255 characters"
         if any(_text(255)(item.get(key)) is not None for key in ("content_type", "content_id")):
             return "has an entry whose content_type or content_id is not text of at most 255 characters"
+    try:
+        checked_references(value)
+    except AttachmentError as exc:
+        return f"has an entry that no mail can carry: {exc}"
     return None
 
 

@@ -62,6 +62,9 @@ def test_a_template_that_fits_is_accepted_whole_and_in_part() -> None:
         ("attachments", [{"file_name": "a"}], "without the id of a stored file"),
         ("attachments", [{"file_id": 1, "file_name": " "}], "without a file_name"),
         ("attachments", [{"file_id": 1, "file_name": "a", "content_id": 4}], "content_type or content_id"),
+        ("attachments", [{"file_id": 1, "file_name": "a", "content_id": "<logo>"}], "no mail can carry: '<logo>' is"),
+        ("attachments", [{"file_id": 1, "file_name": "a", "content_type": "a\r\nb"}], r"no mail can carry: 'a\r\nb'"),
+        ("attachments", [{"file_id": n, "file_name": "a", "content_id": "x"} for n in (1, 2)], "of two attachments"),
     ],
 )
 def test_a_field_that_does_not_fit_is_named_with_its_value_and_why(field: str, value: Any, reason: str) -> None:
