@@ -1,11 +1,9 @@
 """The HTTP application on a real port, in a thread of the test, on the test's own PostgreSQL."""
 
-import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -19,59 +17,7 @@ from tests.acceptance.local_nodes import eventually
 from tests.conftest import MakeSettings
 from tests.integration.sms.accounts import Accounts
 from tests.integration.sms.receipt_records import Records
-
-PUBLIC_URL = "https://sms.example.com"
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def text(self) -> str:
-        return self.body.decode()
-
-
-class Site:
-    """A running application, as callers on the network see it."""
-
-    def __init__(self, port: int) -> None:
-        self.port = port
-
-    def ask(
-        self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request(method, target, body, dict(headers or {}))
-            reply = connection.getresponse()
-            found = {name.lower(): value for name, value in reply.getheaders()}
-            return Answer(reply.status, found, reply.read())
-        finally:
-            connection.close()
-
-    def get(self, target: str, **headers: str) -> Answer:
-        return self.ask("GET", target, headers={name.replace("_", "-"): value for name, value in headers.items()})
-
-    def post(self, target: str, body: bytes = b"", **headers: str) -> Answer:
-        return self.ask("POST", target, body, {name.replace("_", "-"): value for name, value in headers.items()})
-
-    @contextmanager
-    def raw(self) -> Iterator[socket.socket]:
-        """A bare connection, for what no client library says."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
-            yield connection
-
-
-def read_all(connection: socket.socket) -> bytes:
-    """Until the other side closes."""
-    found = b""
-    while chunk := connection.recv(65536):
-        found += chunk
-    return found
-
+from tests.integration.web.callers import PUBLIC_URL, Account, Site
 
 #: Starts an application; `limits` and options of the server as keywords, settings as a mapping.
 Open = Callable[..., Site]
@@ -127,3 +73,8 @@ def accounts(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.Mo
 @pytest.fixture
 def records(engine: Engine) -> Records:
     return Records(engine)
+
+
+@pytest.fixture
+def twilio(accounts: Accounts) -> Account:
+    return Account(accounts)

@@ -1,11 +1,7 @@
 """Receipts and inbound messages over HTTP: whose they are, whether the provider made them, what is kept and applied."""
 
-import base64
-import hashlib
-import hmac
 import logging
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import Engine, select, update
@@ -13,52 +9,24 @@ from sqlalchemy import Engine, select, update
 from messaging.db.encryption import encrypt
 from messaging.db.engine import create_engine
 from messaging.embedded import free_port
-from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD
+from messaging.sms.models import SMS_SEND_RECORD
 from messaging.sms.receipts import apply_waiting
 from messaging.suppression import SUPPRESSION
 from tests.conftest import MakeSettings
 from tests.integration.sms.accounts import DRAMA, Accounts
 from tests.integration.sms.receipt_records import Records
-from tests.integration.web.conftest import PUBLIC_URL, Answer, Open, Site
-
-AUTH_TOKEN = "12345"
-SENDER = "+14155550100"
-FORM = "application/x-www-form-urlencoded"
-
-
-class Account:
-    """A configuration, and its provider's requests to us."""
-
-    def __init__(
-        self, accounts: Accounts, provider_type: str = "TWILIO", *, tenant_id: int = 7, **columns: Any
-    ) -> None:
-        self.engine, self.tenant_id = accounts.engine, tenant_id
-        columns = {"api_key": "AC1", "api_secret": AUTH_TOKEN, "sender_number": SENDER} | columns
-        self.id = accounts.provider(provider_type, tenant_id=tenant_id, **columns)
-        with self.engine.connect() as connection:
-            t = SMS_PROVIDER_CONFIG.c
-            self.token: str = connection.execute(select(t.receipt_token).where(t.id == self.id)).scalar_one()
-        self.path = f"/hooks/sms/{provider_type.lower()}/{self.token}"
-
-
-def signed(url: str, body: bytes, key: str = AUTH_TOKEN) -> dict[str, str]:
-    """As Twilio signs: HMAC-SHA1 of the address and the sorted fields of the form."""
-    said = url + "".join(name + value for name, value in sorted(parse_qsl(body.decode(), keep_blank_values=True)))
-    digest = hmac.new(key.encode(), said.encode(), hashlib.sha1).digest()
-    return {"Content-Type": FORM, "X-Twilio-Signature": base64.b64encode(digest).decode()}
-
-
-def status_of(message_id: str, status: str = "delivered") -> bytes:
-    return urlencode({"MessageSid": message_id, "MessageStatus": status}).encode()
-
-
-def tell(site: Site, path: str, body: bytes, **headers: str) -> Answer:
-    return site.ask("POST", path, body, signed(PUBLIC_URL + path, body) | headers)
-
-
-@pytest.fixture
-def twilio(accounts: Accounts) -> Account:
-    return Account(accounts)
+from tests.integration.web.callers import (
+    AUTH_TOKEN,
+    PUBLIC_URL,
+    SENDER,
+    Account,
+    Answer,
+    Site,
+    signed,
+    status_of,
+    tell,
+)
+from tests.integration.web.conftest import Open
 
 
 def suppressed(engine: Engine) -> list[tuple[int, str, str, bool]]:
