@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from sqlalchemy import BigInteger, Identity, String, Table, UniqueConstraint, delete, func, select
+from sqlalchemy import BigInteger, Identity, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from messaging import tenancy
@@ -37,9 +37,6 @@ class SeedLedger(TenantOwned, Audited, Base):
     seed_key: Mapped[str] = mapped_column(String(100))
     row_id: Mapped[int] = mapped_column(BigInteger)
     applied_at: Mapped[datetime] = mapped_column(Timestamp, server_default=func.now())
-
-
-SEED_LEDGER: Table = SeedLedger.__table__  # type: ignore[assignment]
 
 
 class Outcome(StrEnum):

@@ -167,11 +167,6 @@ def parse_reply_to(text: str | None) -> str | None:
     return normalised
 
 
-def needs_smtputf8(address: str) -> bool:
-    """Whether a server must offer SMTPUTF8 to take this address: its local part is not ASCII (RFC 6531)."""
-    return not address.isascii()
-
-
 def _everyday(text: str) -> Mailbox | None:
     """The mailbox of a text in one of the two everyday forms; None sends the text to the scanner."""
     match = _PLAIN.fullmatch(text)
