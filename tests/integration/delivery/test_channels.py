@@ -1,4 +1,4 @@
-"""What delivery asks of a channel (`delivery/channel.py`), held to every one of them: one suite, so that none drifts."""
+"""What delivery asks of a channel (`delivery/channel.py`), held to each of them: one suite, so that none drifts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
