@@ -173,6 +173,21 @@ def test_who_was_suppressed_is_known_where_the_attempt_failed_as_a_whole(desk: D
     assert set(contacted(desk)) == {B}
 
 
+def test_a_late_outcome_leaves_them_to_the_next_attempt(desk: Desk) -> None:  # T14
+    put_on(desk, A)
+    desk.server.on("EOD", hang=True, times=1)
+    record_id = desk.records.one(to=(A, B))
+    sending = desk.begin(record_id)
+    desk.server.wait_for_command("EOD", 5)
+    assert desk.records.swept(record_id) == RETRY
+    desk.server.release()
+    assert sending.result(5) == {"retry": 1}
+    assert results(desk, record_id) == {B: "accepted"}
+    assert desk.deliver(record_id) == {"sent": 1}
+    assert contacted(desk) == [B]
+    assert results(desk, record_id) == {A: "suppressed", B: "accepted"}
+
+
 def test_a_manual_retry_opens_them_again(desk: Desk) -> None:  # send.md section 9.4, C9
     entry = put_on(desk, A)
     desk.server.refuse_rcpt("550 5.1.1 unknown", B, times=1)

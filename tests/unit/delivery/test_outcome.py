@@ -100,6 +100,18 @@ def test_all_refused_for_good_is_failed_with_the_first_ones_code() -> None:  # T
     assert (outcome.error_code, outcome.category) == ("SMTP_501_5.1.3", ErrorCategory.INVALID_INPUT)
 
 
+@pytest.mark.parametrize(
+    "learnt", [{B: ACCEPTED}, {B: GREY}, {B: GONE}, Failure(ErrorCategory.TRANSIENT, "SMTP_421", "busy")]
+)
+def test_who_must_not_be_named_is_closed_whatever_became_of_the_others(learnt: Any) -> None:
+    outcome = judge(
+        claim(0, {}), (A, B), learnt, at=AT, retry=SETTINGS, rng=random.Random(1), suppressed={A: SUPPRESSED}
+    )
+    assert outcome.results is not None
+    assert outcome.results[A]["result"] == "suppressed"
+    assert outcome.suppressed == 1
+
+
 def test_suppressed_counts_as_refused_for_good() -> None:
     assert decide({A: SUPPRESSED, B: ACCEPTED}).status is SendStatus.SENT
     assert decide({A: SUPPRESSED, B: GONE}).status is SendStatus.FAILED
