@@ -1,4 +1,4 @@
-"""How Celery's programs are started: their command lines, and the one folder they run in. Nothing is started here."""
+"""How our programs are started: their command lines, and the one folder they run in. Nothing is started here."""
 
 import sys
 from collections.abc import Sequence
@@ -27,3 +27,9 @@ def beat(*, log_level: str = "INFO") -> list[str]:
 def flower(*, address: str, port: int, may_control: bool = False) -> list[str]:
     """Flower; user and password come from FLOWER_BASIC_AUTH, as every user of the machine can read a command line."""
     return [*_CELERY, "flower", f"--address={address}", f"--port={port}", f"--read-only={str(not may_control).lower()}"]
+
+
+def web(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_level: str = "INFO") -> list[str]:
+    """The HTTP application; `X-Forwarded-For` of the trusted proxies alone says who calls."""
+    options = [f"--host={host}", f"--port={port}", f"--trusted-proxies={','.join(trusted_proxies)}"]
+    return [sys.executable, "-m", "messaging.web", *options, f"--log-level={log_level}"]

@@ -1,10 +1,11 @@
-"""`messaging worker`, `beat`, `flower`: Celery's programs, which replace this process."""
+"""`messaging worker`, `beat`, `flower`, `web`: programs that replace this process."""
 
 import os
 import re
 import secrets
 import sys
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Annotated, NoReturn
 
 import typer
@@ -81,6 +82,44 @@ def flower(
         typer.echo(f"FLOWER_BASIC_AUTH is not set, so for this run it is {os.environ['FLOWER_BASIC_AUTH']}", err=True)
     os.environ.pop("FLOWER_UNAUTHENTICATED_API", None)  # with it anybody could stop workers
     _become(programs.flower(address=address, port=port, may_control=allow_control))
+
+
+@app.command()
+def web(
+    port: Annotated[int, typer.Option(parser=whole_number(1, 65535), metavar="PORT")] = 8000,
+    host: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
+    trusted_proxies: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS,...",
+            help="Addresses or networks of proxies before it, whose X-Forwarded-For says who calls.",
+        ),
+    ] = "",
+    log_level: LogLevel = "INFO",
+) -> None:
+    """Run the HTTP application in this terminal: receipts, inbound messages, unsubscribe links, /healthz, /readyz.
+
+    TLS is the proxy's before it; MESSAGING_PUBLIC_BASE_URL is where it is reached from outside.
+    """
+    from importlib.util import find_spec
+
+    from messaging.settings import load_settings
+
+    load_settings()
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise ConfigurationError("the HTTP application is not installed: install messaging[web]")
+    proxies = [address.strip() for address in trusted_proxies.split(",") if address.strip()]
+    for address in proxies:
+        _require_network(address)
+    _become(programs.web(host=host, port=port, trusted_proxies=proxies, log_level=_level(log_level)))
+
+
+def _require_network(address: str) -> None:
+    try:
+        ip_network(address)
+    except ValueError as exc:
+        allowed = "addresses and networks such as 10.0.0.5 or 10.0.0.0/8"
+        raise ConfigurationError(f"--trusted-proxies is {address!r}; allowed: {allowed}") from exc
 
 
 def _level(text: str) -> str:

@@ -1,6 +1,7 @@
 """The application in a process of its own, behind uvicorn: bounds of connections, time-outs, logs, the stop."""
 
 import asyncio
+import signal
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,6 +104,8 @@ def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_leve
     engine = create_engine(settings, pool_size=limits.threads, application_name="messaging web")
     api.configure(settings, engine=engine)
     running = server(create_app(settings, engine, limits=limits), host=host, port=port, trusted_proxies=trusted_proxies)
+    # uvicorn repeats the signal that stopped it, once all has ended well.
+    signal.signal(signal.SIGTERM, lambda *_: None)
     try:
         running.run()
     finally:

@@ -76,9 +76,10 @@ def test_the_file_fits_the_compose_schema() -> None:
 def test_it_runs_the_parts_of_the_system() -> None:
     assert set(SERVICES) == {
         "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-mail-request", "worker-control", "beat",
-        "flower", "mail",
+        "flower", "web", "mail",
     }  # fmt: skip
-    assert OURS == ["beat", "flower", "migrate", "worker-control", "worker-mail", "worker-mail-request", "worker-sms"]
+    workers = ["worker-control", "worker-mail", "worker-mail-request", "worker-sms"]
+    assert OURS == ["beat", "flower", "migrate", "web", *workers]
 
 
 def test_every_queue_has_a_worker_of_its_own() -> None:
@@ -87,7 +88,7 @@ def test_every_queue_has_a_worker_of_its_own() -> None:
 
 
 def test_no_secret_stands_in_it() -> None:
-    secret = re.compile(r"PASSWORD|SECRET|AUTH|_URL")
+    secret = re.compile(r"PASSWORD|SECRET|AUTH|(?<!_BASE)_URL")
     values = [
         (name, str(value))
         for service in SERVICES.values()
@@ -150,7 +151,7 @@ class Service:
         self._log = folder / "log"
         flower_port, metrics_port = str(free_port()), str(free_port())
         self.flower_url = f"http://127.0.0.1:{flower_port}"
-        self._replaced = {"/tmp": str(folder), "5555": flower_port}
+        self._replaced = {"/tmp": str(folder), "5555": flower_port, "8000": str(free_port())}
         places = {
             "MESSAGING_DATABASE_URL": database_url,
             "MESSAGING_REDIS_URL": redis_url,

@@ -1,5 +1,6 @@
 """Each command of the command line on a real database: what it prints, its exit code, and one line for bad input."""
 
+import http.client
 import json
 import os
 import re
@@ -462,7 +463,16 @@ def test_a_user_without_rights_is_one_line(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["doctor"], ["worker"], ["beat"], ["flower"], ["db", "upgrade"], ["send", "--to", "a@b.example"]],
+    [
+        ["list"],
+        ["doctor"],
+        ["worker"],
+        ["beat"],
+        ["flower"],
+        ["web"],
+        ["db", "upgrade"],
+        ["send", "--to", "a@b.example"],
+    ],
 )
 def test_settings_that_cannot_be_used_are_one_line(
     refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
@@ -486,6 +496,9 @@ def test_settings_that_cannot_be_used_are_one_line(
         (["worker", "--name", "a@b %x"], ("--name", "'a@b %x'")),
         (["worker", "--log-level", "loud"], ("--log-level", "'loud'", "INFO")),
         (["flower", "--port", "70000"], ("--port", "70000")),
+        (["web", "--port", "0"], ("--port", "0")),
+        (["web", "--trusted-proxies", "10.0.0.5, a proxy"], ("--trusted-proxies", "'a proxy'")),
+        (["web", "--log-level", "loud"], ("--log-level", "'loud'")),
         (["demo", "--state", "/dev/null/x"], ("--state", "/dev/null/x")),
     ],
 )
@@ -498,7 +511,7 @@ def test_what_cannot_be_done_is_one_line(
 
 
 def test_without_arguments_the_commands_are_listed(run: Run) -> None:
-    commands = ("demo", "db", "worker", "beat", "flower", "send", "show", "list", "retry", "cancel", "doctor")
+    commands = ("demo", "db", "worker", "beat", "flower", "web", "send", "show", "list", "retry", "cancel", "doctor")
     for arguments in ([], ["--help"]):
         answer = run(*arguments)
         assert answer.code == 0
@@ -635,6 +648,38 @@ def test_flower_is_read_only_and_asks_for_a_password(program: Callable[..., Prog
     assert answer("/api/workers", told[1]) == 200
     assert answer("/api/worker/shutdown/post@host", told[1], method="POST") == 403
     started.stop()
+
+
+def test_web_answers_while_database_and_redis_are_away_and_logs_json(program: Callable[..., Program]) -> None:
+    port, nowhere = free_port(), free_port()
+    variables = {
+        "MESSAGING_DATABASE_URL": f"postgresql://nobody:s3cret@127.0.0.1:{nowhere}/nothing",
+        "MESSAGING_REDIS_URL": f"redis://:s3cret@127.0.0.1:{nowhere}/0",
+    }
+    started = program("web", "--port", port, **variables)
+
+    def answer(method: str, path: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        try:
+            connection.request(method, path)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
+        except OSError:
+            return 0, b""
+        finally:
+            connection.close()
+
+    started.wait_for(lambda: answer("GET", "/healthz")[0] == 200)
+    assert answer("GET", "/readyz") == (503, b'{"status":"not ready","failing":["database","redis"]}')
+    token = "t" * 43
+    assert answer("POST", f"/hooks/sms/twilio/{token}?number=4915112345678")[0] == 503
+    assert started.stop() == 0
+    lines = [json.loads(line) for line in started.log.splitlines()]
+    assert {"method": "POST", "route": "/hooks/sms/{provider}/{token}", "status": 503}.items() <= next(
+        line.items() for line in lines if line["event"] == "request"
+    )
+    for secret in (token, "4915112345678", "s3cret"):
+        assert secret not in started.log
 
 
 # -- quotas --------------------------------------------------------------------------------------------------------
