@@ -145,7 +145,7 @@ class SmsChannel:
         answer: object = provider.send(config, message, self._client, gate.check_last_byte)
         if isinstance(answer, Rejected):
             if answer.code in provider.opted_out_codes:
-                note_opted_out(self._engine, record, config.sender, f"{provider.label} refuses it with {answer.code}")
+                note_opted_out(self._engine, record, config, f"{provider.label} refuses it with {answer.code}")
             raise refusal(provider, answer)
         if not isinstance(answer, Accepted):
             raise TypeError(f"the adapter of {config.provider_type} answered neither Accepted nor Rejected")

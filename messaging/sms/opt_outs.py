@@ -68,20 +68,22 @@ def opt_out(session: Session, config: Sender, number: str, text: str) -> OptOut 
     return asked
 
 
-def note_opted_out(engine: Engine, record: Mapping[str, Any], sender: str | None, note: str) -> None:
-    """A provider says that the number of this record opted out: put it on the list of the record's tenant.
+def note_opted_out(engine: Engine, record: Mapping[str, Any], config: Sender, note: str) -> None:
+    """A provider says that the number of this record opted out: put it on the list, where a START will find it.
 
     Commits its own. That the database is away is only logged: the refusal itself must be recorded in any case, and the
     next one will say the same.
     """
     try:
-        with tenancy.tenant(record["tenant_id"]), transaction(engine) as session:
+        # Without a sender an entry of the platform would be about the platform's own messages alone.
+        owner = config.tenant_id if config.sender else record["tenant_id"]
+        with tenancy.tenant(owner), transaction(engine) as session:
             suppression.add(
                 session,
                 channel=suppression.SMS,
                 address=record["phone_number"],
                 reason=SuppressionReason.OPT_OUT,
-                sender=sender or "",
+                sender=config.sender or "",
                 record_id=record["id"],
                 note=note,
             )

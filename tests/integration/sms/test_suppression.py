@@ -163,3 +163,18 @@ def test_a_stop_to_the_platforms_sender_holds_for_all_who_send_by_it(
     stopped, own = desk.one(tenant_id=7), desk.one(tenant_id=8)
     assert desk.deliver(stopped, own) == {"failed": 1, "sent": 1}
     assert desk.row(stopped).error_code == "SUPPRESSED"
+
+
+def test_start_lifts_what_the_provider_said_of_the_platforms_sender(
+    make_desk: Callable[..., SmsDesk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = make_desk(multi_tenancy=True)
+    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
+    server = desk.serve()
+    shared = desk.add_provider(server, tenant_id=-1, sender_number=OURS)
+    server.next.append(OPTED_OUT)
+    assert desk.deliver(desk.one(tenant_id=7)) == {"failed": 1}
+    assert desk.deliver(desk.one(tenant_id=8)) == {"failed": 1}
+    assert len(server.requests) == 1
+    answer(desk, shared, "UNSTOP")
+    assert desk.deliver(desk.one(tenant_id=7), desk.one(tenant_id=8)) == {"sent": 2}
