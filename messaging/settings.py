@@ -341,7 +341,8 @@ class Settings(BaseSettings):
     #: Where attached files are kept: `db:` (PostgreSQL), any fsspec URL (`file:///srv/files`, `s3://bucket/folder`), or
     #: `none:`, which allows no attachments.
     file_store_url: str = Field(default="db:", repr=False)
-    #: Where the HTTP application is reached from outside, e.g. `https://mail.example.com`: unsubscribe links.
+    #: Where the HTTP application is reached from outside, e.g. `https://mail.example.com`: unsubscribe links,
+    #: addresses that providers sign.
     public_base_url: str | None = None
     #: Records in one batch of acceptance.
     batch_max: int = Field(default=500, ge=1, le=500)
