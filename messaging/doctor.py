@@ -14,7 +14,7 @@ from typing import Any
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from sqlalchemy import Connection, Engine, Text, func, literal_column, select, type_coerce
+from sqlalchemy import Connection, Engine, Text, exists, func, literal_column, select, type_coerce
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -29,7 +29,7 @@ from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
 from messaging.errors import ConfigurationError
 from messaging.mail import channel as mail
 from messaging.mail.mail_request import MAIL_REQUEST
-from messaging.mail.models import MailSendServerConfig
+from messaging.mail.models import MailSendRecord, MailSendServerConfig
 from messaging.settings import Settings
 from messaging.sms.models import SmsProviderConfig, SmsProviderRegion
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
@@ -48,6 +48,9 @@ TICK_FRESH_SECONDS = 15.0
 
 #: Mail requests that may wait while a worker takes them: each is a transaction of milliseconds.
 MAX_WAITING_REQUESTS = 100
+
+#: Records among which a use of mailing lists is looked for.
+NEWEST_RECORDS = 10_000
 
 #: Most servers or tenants that one finding names.
 MAX_NAMED = 10
@@ -167,6 +170,7 @@ def _look_at_database(settings: Settings, engine: Engine, old_transaction_second
     with Session(engine) as session:
         yield from _servers(settings, session)
         yield _providers(session)
+        yield from _public_address(settings, session)
         yield from _secrets(session)
 
 
@@ -257,6 +261,23 @@ def _providers(session: Session) -> Finding:
     if not count:
         return Finding(check, Level.OK, "none is configured, so no text message goes out")
     return Finding(check, Level.OK, f"{count} are configured: {defaults} defaults, {routes} routes")
+
+
+def _public_address(settings: Settings, session: Session) -> Findings:
+    """Without one no link can be made, and no signature of a provider's request can be checked that covers it."""
+    if settings.public_base_url is not None:
+        return
+    newest = select(MailSendRecord.unsubscribe_list).order_by(MailSendRecord.id.desc()).limit(NEWEST_RECORDS).subquery()
+    with tenancy.all_tenants():
+        has_lists = session.execute(select(exists().where(newest.c.unsubscribe_list.is_not(None)))).scalar_one()
+        providers = session.execute(select(func.count(SmsProviderConfig.id))).scalar_one()
+    check, advice = "public address", "set MESSAGING_PUBLIC_BASE_URL to where messaging web is reached from outside"
+    if has_lists:
+        detail = "mails of a mailing list need MESSAGING_PUBLIC_BASE_URL for their unsubscribe links, and fail without"
+        yield Finding(check, Level.FAIL, detail, advice)
+    elif providers:
+        detail = "receipts that an SMS provider signs are not taken without MESSAGING_PUBLIC_BASE_URL"
+        yield Finding(check, Level.WARN, detail, advice)
 
 
 def _secrets(session: Session) -> Findings:

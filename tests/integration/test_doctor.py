@@ -341,3 +341,19 @@ def test_a_text_message_that_no_sweep_took_back_is_a_failure(settings: Settings,
         )
     assert look(settings, "sms: stuck sends").level is Level.FAIL
     assert look(settings, "mail: stuck sends").level is Level.OK
+
+
+@pytest.mark.usefixtures("default_server", "running")
+def test_a_public_address_that_is_missed_is_told(make_settings: MakeSettings, engine: Engine) -> None:
+    settings = make_settings()
+    add_record(settings, engine, unsubscribe_list="NULL")
+    assert "public address" not in {finding.check for finding in examine(settings)}
+    with transaction(engine) as session:
+        session.add(SmsProviderConfig(name="a", provider_type="TWILIO", api_key="k", api_secret="s"))
+    found = look(settings, "public address")
+    assert (found.level, "MESSAGING_PUBLIC_BASE_URL" in found.advice) == (Level.WARN, True)
+    add_record(settings, engine, unsubscribe_list="'news'")
+    found = look(settings, "public address")
+    assert (found.level, "unsubscribe links" in found.detail) == (Level.FAIL, True)
+    settings = make_settings(public_base_url="https://mail.example.com")
+    assert "public address" not in {finding.check for finding in examine(settings)}
