@@ -1,7 +1,8 @@
-"""What an operator configures before the shops open: servers, a quota, templates with their files, one hostile."""
+"""What an operator configures before the shops open: servers, a provider of text messages, a quota, templates."""
 
 import struct
 import zlib
+from dataclasses import dataclass, field
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -20,8 +21,10 @@ from messaging.demo.shop import (
     WINDOW_PER_MINUTE,
     Seller,
 )
+from messaging.demo.text_server import ACCOUNT, SENDER
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.requests import BodyMode
+from messaging.sms.models import SmsTemplate
 
 _HTML = """\
 <html>
@@ -51,7 +54,22 @@ _NEVER_ENDS = (
 _TERMS = "Returns within 14 days. Rückgabe innerhalb von 14 Tagen. 14日以内に返品できます。\n"
 
 
-def configure_shops(engine: Engine, *, smtp_port: int) -> None:
+#: Quotes and a dash that the alphabet of text messages lacks: `to_gsm` saves half of the price.
+_TEXT = "“{{ shop }}”: thank you – your order {{ order }} leaves our house tomorrow…"
+
+
+@dataclass(frozen=True, slots=True)
+class TextAccount:
+    """The account at the provider of text messages."""
+
+    #: Where its API begins.
+    endpoint: str
+    auth_token: str = field(repr=False)
+    #: Where it reaches our own HTTP application.
+    public_base_url: str
+
+
+def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount) -> None:
     """Write everything; afterwards each shop can send."""
     for seller in SELLERS:
         with seller.acting(), transaction(engine) as session:
@@ -59,12 +77,31 @@ def configure_shops(engine: Engine, *, smtp_port: int) -> None:
             session.add(_confirmation(session, seller))
     with SHOP.acting(), transaction(engine) as session:
         session.add(_server(SHOP, smtp_port, name=NARROW_SERVER, rate_limit_per_minute=WINDOW_PER_MINUTE))
+        session.add(SmsTemplate(code=CONFIRMATION, name="Order confirmation", content=_TEXT, to_gsm=True))
+        _add_provider(session, texts)
     with BOOKS.acting(), transaction(engine) as session:
         session.add(
             MailTemplate(code=HOSTILE, name="Never ends", subject="x", body_text=_NEVER_ENDS, body_mode=BodyMode.PLAIN)
         )
     with PLATFORM.acting():
         api.set_quota_limits(BOOKS.tenant_id, mail=QUOTA)
+
+
+def _add_provider(session: Session, texts: TextAccount) -> None:
+    """The provider, told where its receipts come to, and the one country that it serves."""
+    provider_id = api.add_sms_provider(
+        session=session,
+        name="captured text messages",
+        provider_type="TWILIO",
+        api_key=ACCOUNT,
+        api_secret=texts.auth_token,
+        api_endpoint=texts.endpoint,
+        sender_number=SENDER,
+    )
+    [line] = api.list_sms_providers(session=session)
+    receipts = f"{texts.public_base_url}{line.receipt_path}"
+    api.change_sms_provider(provider_id, ext_config={"statusCallbackUrl": receipts}, session=session)
+    api.add_sms_route(provider_id, "US", session=session)
 
 
 def _server(seller: Seller, port: int, **columns: object) -> MailSendServerConfig:

@@ -1,4 +1,4 @@
-"""What the demo shows: steps, a live table of states with progress, and at the end what each mail became and why."""
+"""What the demo shows: steps, a live table of states with progress, and at the end what each message became and why."""
 
 import time
 from collections import Counter, deque
@@ -15,12 +15,21 @@ from rich.text import Text
 from messaging.delivery.status import SendStatus
 from messaging.demo.evidence import Ending, Row
 from messaging.demo.shop import Accepted, Fate
+from messaging.demo.text_evidence import TextEnding
+from messaging.sms.models import DeliveryStatus
 from messaging.terminal import STATUS_STYLE, console_for_people, status_text, table
 
 #: Lines of news under the table.
 NEWS_LINES = 8
 #: Without a terminal: seconds between two lines of progress.
 PLAIN_INTERVAL_SECONDS = 1.0
+
+_RECEIPT_STYLE = {
+    DeliveryStatus.DELIVERED: "green",
+    DeliveryStatus.UNDELIVERED: "yellow",
+    DeliveryStatus.FAILED: "red",
+}
+_ROLLED_BACK = "its order was rolled back, and it with it"
 
 
 class Display:
@@ -85,44 +94,51 @@ class Display:
             self.say(f"{ended} of {self._total} have ended: {told}")
 
     def _note_changes(self, accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> None:
-        addresses = {each.mail_id: each.order.address for each in accepted}
+        messages = {each.mail_id: f"mail {each.mail_id} to {each.order.address}" for each in accepted}
+        for each in accepted:
+            if each.text_id is not None:
+                messages[each.text_id] = f"text message {each.text_id} to {each.order.phone_number}"
         for record_id, row in rows.items():
             if row != self._seen.get(record_id) and self._live is not None and row.status is not SendStatus.PENDING:
                 retries = f" after {row.retry_count} retries" if row.retry_count else ""
                 self._news.append(
                     Text.assemble(
-                        f"{self.elapsed_seconds:5.1f} s  mail {record_id} to {addresses[record_id]}: ",
-                        (row.status, STATUS_STYLE[row.status]),
+                        f"{self.elapsed_seconds:5.1f} s  {messages[record_id]}: ",
+                        _state(row.status, row.delivery_status),
                         retries,
                     )
                 )
         self._seen = dict(rows)
 
-    def conclude(self, endings: Sequence[Ending]) -> None:
+    def conclude(self, endings: Sequence[Ending], texts: Sequence[TextEnding]) -> None:
         """The closing table."""
-        shown = table("order", "mail", "shop", "to", "became", "attempts", "copies", "why")
+        shown = table("order", "record", "shop", "to", "became", "attempts", "copies", "why")
+        by_order = {text.accepted.order.number: text for text in texts}
         for ending in endings:
             shown.add_row(*_ending(ending))
+            if (text := by_order.get(ending.accepted.order.number)) is not None:
+                shown.add_row(*_text_ending(text))
         self.console.print(shown)
 
 
 def _states(accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> Table:
-    """How many mails of each kind are in each state."""
-    shown = table("mails", *SendStatus, "no record")
+    """How many mails of each kind, and text messages, are in each state."""
+    shown = table("messages", *SendStatus, "no record")
     for column in shown.columns[1:]:
         column.justify = "right"
-    for fate in Fate:
-        ids = [each.mail_id for each in accepted if each.order.fate is fate]
+    kinds = {fate.value: [each.mail_id for each in accepted if each.order.fate is fate] for fate in Fate}
+    kinds["text messages"] = [each.text_id for each in accepted if each.text_id is not None]
+    for kind, ids in kinds.items():
         counts = Counter(rows[i].status for i in ids if i in rows)
         cells = [Text(str(counts[s]) if counts[s] else "", style=STATUS_STYLE[s]) for s in SendStatus]
         missing = sum(i not in rows for i in ids)
-        shown.add_row(fate.value, *cells, str(missing or ""))
+        shown.add_row(kind, *cells, str(missing or ""))
     return shown
 
 
 def _ending(ending: Ending) -> tuple[str | Text, ...]:
     order, story = ending.accepted.order, ending.story
-    why = "its order was rolled back, and it with it" if story is None else story.why
+    why = _ROLLED_BACK if story is None else story.why
     if order.fate is Fate.KILLED and ending.copies > 1:
         why += "; the worker was killed before it heard that the first was taken: the repeat has the same Message-ID"
     return (
@@ -130,8 +146,41 @@ def _ending(ending: Ending) -> tuple[str | Text, ...]:
         str(ending.accepted.mail_id),
         order.seller.name,
         order.address,
-        Text("no record", style="dim") if story is None else status_text(story.status),
+        _state(None if story is None else story.status),
         "" if story is None else str(len(story.attempts)),
         str(ending.copies),
-        Text(f"WRONG: {ending.wrong}", style="bold red") if ending.wrong else Text(why),
+        _why(ending.wrong, why),
     )
+
+
+def _text_ending(ending: TextEnding) -> tuple[str | Text, ...]:
+    order, status = ending.accepted.order, ending.status
+    if status is None:
+        why = _ROLLED_BACK
+    elif status.sent_at is None:
+        why = f"{status.error_code}: {status.error_message}"
+    else:
+        why = f"taken by {status.provider_type}; its signed receipts say what became of it"
+    return (
+        str(order.number),
+        str(ending.accepted.text_id),
+        order.seller.name,
+        order.phone_number,
+        _state(None) if status is None else _state(status.status, status.delivery_status),
+        "" if status is None else str(status.retry_count + 1),
+        str(ending.copies),
+        _why(ending.wrong, why),
+    )
+
+
+def _state(status: SendStatus | None, receipt: DeliveryStatus | None = None) -> Text:
+    """A record's status, and what receipts said of it."""
+    if status is None:
+        return Text("no record", style="dim")
+    if receipt is None or receipt is DeliveryStatus.UNKNOWN:
+        return status_text(status)
+    return Text.assemble(status_text(status), " ", (receipt, _RECEIPT_STYLE[receipt]))
+
+
+def _why(wrong: str, why: str) -> Text:
+    return Text(f"WRONG: {wrong}", style="bold red") if wrong else Text(why)

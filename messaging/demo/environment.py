@@ -41,12 +41,15 @@ def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.startswith(_FOREIGN_PREFIXES)}
 
 
-def demo_settings(*, database_url: str, redis_url: str, secrets_key: str, folder: Path) -> dict[str, str]:
+def demo_settings(
+    *, database_url: str, redis_url: str, secrets_key: str, public_base_url: str, folder: Path
+) -> dict[str, str]:
     """The demo's `MESSAGING_` variables; every process of it needs all of them, and so does `messaging show`."""
     settings = {
         "DATABASE_URL": database_url,
         "REDIS_URL": redis_url,
         "SECRETS_KEYS": secrets_key,
+        "PUBLIC_BASE_URL": public_base_url,
         "METRICS__DIRECTORY": folder / "metrics",
         "MAIL__EHLO_NAME": "demo.example.net",
         "MULTI_TENANCY": "true",

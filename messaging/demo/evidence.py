@@ -1,12 +1,15 @@
-"""What became of the shop's mails, by the records and the mail server's own journal, against what ought to be."""
+"""What became of the shop's mails, by their records and the mail server's journal, against what ought to be.
+
+Also how all records are followed to their end, those of text messages too; `text_evidence` judges these.
+"""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, null, select
 from sqlalchemy.orm import Session
 
 from messaging.category import MarkerCode
@@ -17,12 +20,13 @@ from messaging.demo.shop import QUOTA, Accepted, Fate, has_order
 from messaging.errors import RecordNotFound
 from messaging.mail.models import MailSendRecord
 from messaging.mail.records import Story, read_story
+from messaging.sms.models import DeliveryStatus, SmsSendRecord
 from messaging.tenancy import all_tenants
 
 
 @dataclass(slots=True)
 class Journal:
-    """What the mail server wrote down, read on as it grows."""
+    """What the mail server and the provider of text messages wrote down, read on as it grows."""
 
     path: Path
     #: Copies taken, by Message-ID.
@@ -33,6 +37,8 @@ class Journal:
     deferred: Counter[str] = field(default_factory=Counter)
     #: EHLO name of the client whose message was taken and not answered, by recipient.
     unanswered: dict[str, str] = field(default_factory=dict)
+    #: What the provider calls the text messages it took, by number.
+    texts_for: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _offset: int = 0
 
     def read(self) -> None:
@@ -56,6 +62,8 @@ class Journal:
                     self.unanswered.update(dict.fromkeys(recipients, str(fact["client"])))
             case {"event": "deferred", "recipient": str(recipient)}:
                 self.deferred[recipient] += 1
+            case {"event": "text taken", "to": str(number), "sid": str(sid)}:
+                self.texts_for[number].append(sid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +73,17 @@ class Row:
     status: SendStatus
     retry_count: int
     error_code: str | None = None
+    #: What receipts said; None for a mail, which has none.
+    delivery_status: DeliveryStatus | None = None
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more happens to it for now: it has ended, or waits at its place in a server's window."""
+        """Whether nothing more happens to it for now: it has ended, or waits at its place in a server's window.
+
+        A text message that was sent has ended when its last receipt has come.
+        """
+        if self.status is SendStatus.SENT and self.delivery_status is DeliveryStatus.UNKNOWN:
+            return False
         return self.status in FINAL_STATUSES or waits_at_its_place(self.status, self.error_code)
 
 
@@ -79,19 +94,21 @@ def waits_at_its_place(status: SendStatus, error_code: str | None) -> bool:
 
 def read_rows(engine: Engine, accepted: Sequence[Accepted]) -> dict[int, Row]:
     """Where the records stand, by record id; those rolled back are not there."""
-    r = MailSendRecord
-    statement = select(r.id, r.status, r.retry_count, r.error_code).where(r.id.in_([a.mail_id for a in accepted]))
+    rows = {}
     with all_tenants(), Session(engine) as session:
-        return {
-            row.id: Row(SendStatus(row.status), row.retry_count, row.error_code) for row in session.execute(statement)
-        }
+        for r, receipt in ((MailSendRecord, null()), (SmsSendRecord, SmsSendRecord.delivery_status)):
+            ids = [record_id for each in accepted for record_id in each.record_ids]
+            columns = (r.id, r.status, r.retry_count, r.error_code, receipt.label("receipt"))
+            for row in session.execute(select(*columns).where(r.id.in_(ids))):
+                told = None if row.receipt is None else DeliveryStatus(row.receipt)
+                rows[row.id] = Row(SendStatus(row.status), row.retry_count, row.error_code, told)
+    return rows
 
 
 def is_final(accepted: Sequence[Accepted], rows: dict[int, Row]) -> bool:
     """Whether every record that ought to be there has ended."""
-    return all(
-        a.mail_id in rows and rows[a.mail_id].has_ended for a in accepted if a.order.fate is not Fate.ROLLED_BACK
-    )
+    expected = [i for each in accepted if each.order.fate is not Fate.ROLLED_BACK for i in each.record_ids]
+    return all(i in rows and rows[i].has_ended for i in expected)
 
 
 @dataclass(frozen=True, slots=True)

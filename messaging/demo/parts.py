@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from cryptography.fernet import Fernet
 
@@ -20,6 +21,7 @@ from messaging.demo import environment
 from messaging.demo.folder import leave
 from messaging.demo.stop import StopRequest
 from messaging.demo.supervisor import Program, Supervisor
+from messaging.demo.text_server import TOKEN_VARIABLE
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.settings import Settings, load_settings
 
@@ -35,7 +37,7 @@ IDLE_STOP_SECONDS = 1.5
 POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
 #: Order of the stop: who asks for work first, who does it last, then where it goes.
-STOP_ORDER = (("beat", "flower", "control"), ("mail-request", "mail-1", "mail-2", "sms"), ("smtp",))
+STOP_ORDER = (("beat", "flower", "control"), ("mail-1", "mail-2", "sms"), ("smtp", "texts", "web"))
 
 
 class DemoFailed(Exception):
@@ -48,7 +50,7 @@ class Parts:
     def __init__(self, folder: Path, stop: StopRequest) -> None:
         self.folder = folder
         self.mail_folder, self.log_folder = folder / "mail", folder / "log"
-        #: Written by the mail server.
+        #: Written by the mail server and the provider of text messages.
         self.journal_path = folder / "journal.jsonl"
         #: To source in a shell.
         self.environment_path = folder / "environment"
@@ -57,6 +59,10 @@ class Parts:
         self.supervisor = Supervisor(self.log_folder, programs.working_folder())
         self.flower_url = f"http://127.0.0.1:{free_port()}"
         self.flower_password = secrets.token_urlsafe(9)
+        #: The HTTP application, where receipts come to.
+        self.web_url = f"http://127.0.0.1:{free_port()}"
+        #: Of our account at the provider of text messages; it signs receipts with it.
+        self.text_auth_token = secrets.token_hex(16)
         self._stop = stop
         self._resources = ExitStack()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="start")
@@ -80,10 +86,14 @@ class Parts:
         leave(self.folder)
 
     def start_servers(self) -> "list[Future[object]]":
-        """Begin to start PostgreSQL, Valkey and the mail server; the answers are there when they run."""
-        capture = [sys.executable, "-m", "messaging.demo.capture_server"]
-        paths = (self.mail_folder, self.journal_path, self._smtp_port_path)
-        self.supervisor.start(Program("smtp", [*capture, *map(str, paths)], environment.without_foreign(os.environ)))
+        """Begin to start PostgreSQL, Valkey and both far ends; the answers are there when the first two run."""
+        far_ends = {
+            "smtp": ["messaging.demo.capture_server", self.mail_folder, self.journal_path, self._smtp_port_path],
+            "texts": ["messaging.demo.text_server", self.journal_path, self._text_port_path],
+        }
+        variables = {**environment.without_foreign(os.environ), TOKEN_VARIABLE: self.text_auth_token}
+        for name, arguments in far_ends.items():
+            self.supervisor.start(Program(name, [sys.executable, "-m", *map(str, arguments)], variables))
         return [self._pool.submit(self.postgres.start), self._pool.submit(self.valkey.start)]
 
     def configure(self) -> Settings:
@@ -93,6 +103,7 @@ class Parts:
             database_url=self.postgres.url(),
             redis_url=self.valkey.url,
             secrets_key=Fernet.generate_key().decode(),
+            public_base_url=self.web_url,
             folder=self.folder,
         )
         environment.write_file(self.environment_path, variables)
@@ -108,14 +119,17 @@ class Parts:
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A second worker for mail, one for texts, one for the mails that other services ask for, and Flower."""
+        """A second worker for mail, one for text messages and what other services ask for; what speaks HTTP."""
         self._start_mail_worker(settings, "mail-2")
-        self._start(settings, "sms", programs.worker(queues=[settings.queues.sms_send], name="sms", concurrency=2))
-        argv = programs.worker(queues=[settings.queues.mail_request], name="mail-request", concurrency=2)
-        self._start(settings, "mail-request", argv)
-        address, port = self.flower_url.removeprefix("http://").split(":")
+        queues = [settings.queues.sms_send, settings.queues.mail_request]
+        argv = programs.worker(queues=queues, name="sms", concurrency=2)
+        # How long a throttled message waits is the provider's to say; for mail the floor keeps a window's line.
+        self._start(settings, "sms", argv, MESSAGING_RETRY__QUOTA_FLOOR_SECONDS="1")
+        address, port = _listening(self.web_url)
+        self._start(settings, "web", programs.web(host=address, port=port), stop_seconds=IDLE_STOP_SECONDS)
+        address, port = _listening(self.flower_url)
         login = f"demo:{self.flower_password}"
-        argv = programs.flower(address=address, port=int(port))
+        argv = programs.flower(address=address, port=port)
         self._start(settings, "flower", argv, stop_seconds=IDLE_STOP_SECONDS, FLOWER_BASIC_AUTH=login)
 
     def _start_mail_worker(self, settings: Settings, name: str) -> None:
@@ -138,6 +152,15 @@ class Parts:
         self.wait_for(self._smtp_port_path.exists, "the mail server does not start")
         return int(self._smtp_port_path.read_text())
 
+    @property
+    def _text_port_path(self) -> Path:
+        return self.folder / "texts.port"
+
+    def text_endpoint(self) -> str:
+        """Where the provider's API begins. Raises: DemoFailed, Stopped."""
+        self.wait_for(self._text_port_path.exists, "the provider of text messages does not start")
+        return f"http://127.0.0.1:{self._text_port_path.read_text()}/2010-04-01"
+
     def wait_for(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait until it holds.
 
@@ -155,3 +178,11 @@ class Parts:
         with suppress(OSError), urllib.request.urlopen(f"{self.flower_url}/healthcheck", timeout=2):  # noqa: S310
             return True
         return False
+
+
+def _listening(url: str) -> tuple[str, int]:
+    """The host and port of a program's address."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return parts.hostname, parts.port

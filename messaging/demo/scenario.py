@@ -1,4 +1,4 @@
-"""The shop's day: orders placed, a worker killed in the middle of a send, mails watched to their end, and judged."""
+"""The shop's day: orders placed, a worker killed in the middle of a send, messages watched to their end, and judged."""
 
 import shlex
 import sys
@@ -11,12 +11,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import api
 from messaging.db import schema
 from messaging.db.trouble import is_away
-from messaging.demo.configuration import configure_shops
+from messaging.demo.configuration import TextAccount, configure_shops
 from messaging.demo.display import Display
 from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers, wrong_counts
 from messaging.demo.parts import DemoFailed, Parts
 from messaging.demo.shop import Accepted, Fate, first_order, further_orders, open_shops, place
 from messaging.demo.stop import StopRequest
+from messaging.demo.text_evidence import TextEnding, conclude_texts, strange_texts
 
 #: Seconds between two looks at the records.
 LOOK_SECONDS = 0.1
@@ -33,7 +34,8 @@ class Scenario:
         self._parts = parts
         self._stop = stop
         self._orders = [first_order(), *further_orders()]
-        records = sum(order.fate is not Fate.ROLLED_BACK for order in self._orders)
+        kept = [order for order in self._orders if order.fate is not Fate.ROLLED_BACK]
+        records = len(kept) + sum(order.text_fate is not None for order in kept)
         self._display = Display(records, began_at)
         self._journal = Journal(parts.journal_path)
         self._accepted: list[Accepted] = []
@@ -53,17 +55,20 @@ class Scenario:
         say("the schema is there; a worker for ticks, one for mail, and beat start")
         self._engine = api.configure(settings).engine
         open_shops(self._engine)
-        configure_shops(self._engine, smtp_port=parts.smtp_port())
+        texts = TextAccount(parts.text_endpoint(), parts.text_auth_token, parts.web_url)
+        configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts)
         say("two shops and the platform have servers, templates and files; one shop has a quota, one server a window")
+        say("one shop has a provider of text messages for one country, which sends receipts to our HTTP application")
         with self._display:
             self._place_first()
             parts.start_others(settings)
-            say(f"{len(self._orders) - 1} more orders come in, while a second worker for mail and Flower start")
+            say(f"{len(self._orders) - 1} more orders come in, while more workers, HTTP application and Flower start")
             self._place_others_and_watch()
-        self._journal.read()  # the mail server writes before it answers, so what ended is in there now
+        self._journal.read()  # both far ends write before they answer, so what ended is in there now
         endings = conclude(self._engine, self._accepted, self._journal)
-        self._display.conclude(endings)
-        wrong = self._what_is_wrong(endings)
+        text_endings = conclude_texts(self._accepted, self._journal)
+        self._display.conclude(endings, text_endings)
+        wrong = self._what_is_wrong(endings, text_endings)
         self._sum_up(wrong)
         return not wrong
 
@@ -110,10 +115,14 @@ class Scenario:
             return  # being restarted: what was seen last stands until the next look
         self._display.update(self._accepted, self._rows)
 
-    def _what_is_wrong(self, endings: Sequence[Ending]) -> list[str]:
+    def _what_is_wrong(self, endings: Sequence[Ending], texts: Sequence[TextEnding]) -> list[str]:
         wrong = [f"mail {e.accepted.mail_id}, {e.accepted.order.fate.value}: {e.wrong}" for e in endings if e.wrong]
+        wrong += [
+            f"text message {e.accepted.text_id} to {e.accepted.order.phone_number}: {e.wrong}" for e in texts if e.wrong
+        ]
         wrong += wrong_counts(endings)
         wrong += [f"the mail server took {each}, which is no record's" for each in strangers(endings, self._journal)]
+        wrong += [f"the provider took a text message for {each}" for each in strange_texts(texts, self._journal)]
         files, copies = len(list(self._parts.mail_folder.glob("*.eml"))), sum(ending.copies for ending in endings)
         if files != copies:
             wrong.append(f"{files} captured files for {copies} copies of our mails")

@@ -1,4 +1,4 @@
-"""Shops that confirm their orders by mail: each order and its mail are one transaction, and some roll back.
+"""Shops that confirm their orders by mail, some by text message, too: order and messages are one transaction.
 
 Two shops are tenants of one installation, and the platform they rent sells plans to shops by the same means.
 """
@@ -12,9 +12,10 @@ from sqlalchemy import BigInteger, Engine, MetaData, Numeric, String, select, te
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from messaging import tenancy
-from messaging.api import send_mail
+from messaging.api import send_mail, send_sms
 from messaging.db.session import transaction
 from messaging.demo.capture_server import GREYLISTED_DOMAIN, REFUSED_DOMAIN, SILENT_DOMAIN
+from messaging.demo.text_server import OPTED_OUT, SWITCHED_OFF, THROTTLED
 from messaging.mail.models import MailSendServerConfig
 from messaging.requests import MessageScope, Priority
 
@@ -42,6 +43,19 @@ class Fate(Enum):
     HOSTILE = "hostile template"
     #: Sent with the platform's template and server.
     PLATFORM = "the platform's own"
+
+
+class TextFate(Enum):
+    """What is to become of an order's text message."""
+
+    #: Taken, and on the handset.
+    DELIVERED = "delivered"
+    #: One too many at once for the provider; taken when it said, and on the handset.
+    THROTTLED = "throttled once"
+    #: Taken, and the handset is not reached.
+    UNDELIVERED = "handset switched off"
+    #: Refused: the number's owner wants none.
+    REFUSED = "opted out"
 
 
 class ShopBase(DeclarativeBase):
@@ -77,6 +91,13 @@ class Order:
     item: str
     total: float
     fate: Fate
+    #: None: no text message goes with it.
+    text_fate: TextFate | None = None
+
+    @property
+    def phone_number(self) -> str:
+        """The customer's: none that anybody has."""
+        return _NUMBERS.get(self.text_fate, f"+141555501{self.number:02}")
 
     @property
     def seller(self) -> "Seller":
@@ -86,10 +107,17 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An order and the record id that `send_mail` answered inside its transaction."""
+    """An order and the record ids that `send_mail` and `send_sms` answered inside its transaction."""
 
     order: Order
     mail_id: int
+    #: None: no text message goes with it.
+    text_id: int | None = None
+
+    @property
+    def record_ids(self) -> list[int]:
+        """Of all its messages."""
+        return [self.mail_id] if self.text_id is None else [self.mail_id, self.text_id]
 
 
 _CUSTOMERS = (
@@ -124,7 +152,21 @@ _COUNTS = {
 }
 _DOMAINS = {Fate.KILLED: SILENT_DOMAIN, Fate.GREYLISTED: GREYLISTED_DOMAIN, Fate.REFUSED: REFUSED_DOMAIN}
 
-#: Codes of the templates.
+#: By the order's number; the fifth order is rolled back.
+_TEXTS = {
+    2: TextFate.THROTTLED,
+    3: TextFate.DELIVERED,
+    4: TextFate.REFUSED,
+    5: TextFate.DELIVERED,
+    6: TextFate.UNDELIVERED,
+}
+_NUMBERS: dict[TextFate | None, str] = {
+    TextFate.THROTTLED: THROTTLED,
+    TextFate.REFUSED: OPTED_OUT,
+    TextFate.UNDELIVERED: SWITCHED_OFF,
+}
+
+#: Codes of the templates; the first is that of mails and of text messages.
 CONFIRMATION, HOSTILE = "order-confirmation", "never-ends"
 #: Name of the server behind a small window.
 NARROW_SERVER = "one mail a minute"
@@ -179,7 +221,8 @@ def _order(number: int, fate: Fate) -> Order:
     item, price = _ITEMS[number % len(_ITEMS)]
     quantity = 1 + number % 3
     address = f"customer-{number}@{_DOMAINS.get(fate, 'example.com')}"
-    return Order(number, customer, address, f"{quantity} x {item}", round(quantity * price, 2), fate)
+    total = round(quantity * price, 2)
+    return Order(number, customer, address, f"{quantity} x {item}", total, fate, _TEXTS.get(number))
 
 
 def open_shops(engine: Engine) -> None:
@@ -190,11 +233,11 @@ def open_shops(engine: Engine) -> None:
 
 
 def place(engine: Engine, order: Order) -> Accepted:
-    """Store an order and hand its confirmation over, in one transaction: both happen, or neither."""
+    """Store an order and hand its confirmations over, in one transaction: all of it happens, or nothing."""
     accepted: Accepted | None = None
     try:
         with order.seller.acting(), transaction(engine) as session:
-            accepted = Accepted(order, _confirm(session, order))
+            accepted = Accepted(order, _confirm(session, order), _announce(session, order))
             session.add(
                 ShopOrder(
                     id=order.number,
@@ -227,6 +270,18 @@ def _confirm(session: Session, order: Order) -> int:
         scope=MessageScope.PLATFORM if order.seller is PLATFORM else MessageScope.TENANT,
         server_config_id=_narrow_server(session) if order.fate is Fate.WINDOWED else None,
         priority=Priority.HIGH if order.number % 10 == 0 else None,
+        idempotency_key=f"order-{order.number}",
+    )
+
+
+def _announce(session: Session, order: Order) -> int | None:
+    if order.text_fate is None:
+        return None
+    return send_sms(
+        session=session,
+        phone_number=order.phone_number,
+        template_code=CONFIRMATION,
+        template_variables={"order": order.number, "shop": order.seller.name},
         idempotency_key=f"order-{order.number}",
     )
 

@@ -2,6 +2,7 @@
 
 import email
 import email.policy
+import json
 import os
 import pty
 import re
@@ -27,9 +28,11 @@ LIMIT_SECONDS = 30.0
 #: Seconds after which a test gives up.
 PATIENCE_SECONDS = 200.0
 
-#: Orders, and those with a record; of these, those the server takes (one of them twice, as its worker is killed)
-#: beside the three behind a small window, of which it takes what is not waiting at the end.
-ORDERS, RECORDS, TAKEN, WINDOWED = 44, 40, 30, 3
+#: Orders, and their records, four of them of text messages; of the mails, those the server takes (one of them twice,
+#: as its worker is killed) beside the three behind a small window, of which it takes what is not waiting at the end.
+ORDERS, RECORDS, TAKEN, WINDOWED = 44, 44, 30, 3
+#: What the provider of text messages takes.
+TEXTS_TAKEN = 3
 
 MESSAGING = Path(sys.executable).with_name("messaging")
 
@@ -166,6 +169,11 @@ def assert_all_is_right(demo: Demo) -> None:
         assert [part.get_filename() for part in message.iter_attachments()] == ["Terms – 返品.txt"]
         logo = next(part for part in message.walk() if part.get_content_type() == "image/png")
         assert (logo["Content-ID"], logo.get_content_disposition()) == ("<logo>", "inline")
+    facts = [json.loads(line) for line in (demo.folder / "journal.jsonl").read_text().splitlines()]
+    texts = [fact["text"] for fact in facts if fact["event"] == "text taken"]
+    assert len(texts) == TEXTS_TAKEN
+    assert all(text.startswith('"The Small Shop": thank you - your order ') for text in texts)
+    assert {fact["answer"] for fact in facts if fact["event"] == "callback"} == {200}
     assert_only_mail_and_logs_stay(demo.folder)
 
 
@@ -196,6 +204,9 @@ def test_a_killed_demo_takes_its_children_along_and_the_next_one_ends_by_itself_
         "RENDER_FAILED",
         "MONTHLY_QUOTA_EXCEEDED",
         "QUOTA_EXCEEDED",
+        "SENT DELIVERED",
+        "SENT UNDELIVERED",
+        "21610: Attempt to send to unsubscribed recipient",
     ):
         assert status in told
     assert f"{RECORDS} of {RECORDS} have ended" in demo.output

@@ -168,3 +168,4 @@ def test_a_journal_is_read_on_as_it_grows(write: Callable[[str], Journal]) -> No
     assert journal.taken["<1@x>"] == 2
     assert journal.taken_for["a@x"] == 2
     assert write('{"event": "deferred", "recipient": "b@x"}\n').deferred["b@x"] == 1
+    assert write('{"event": "text taken", "sid": "SM1", "to": "+1", "text": "x"}\n').texts_for == {"+1": ["SM1"]}
