@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from messaging.delivery.stories import AttemptStory, Line
 from messaging.doctor import Finding, Level
-from messaging.mail.records import Line, RecipientStory, Story
+from messaging.mail.records import RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.template_tools import TemplateLine
 from messaging.quota import MonthUsage
 from messaging.sms.explaining import RouteExplanation
 from messaging.sms.provider_admin import ProviderLine
+from messaging.sms.records import SmsStory
 from messaging.sms.route_admin import BindingLine, RouteLine
 from messaging.suppression_admin import SuppressionLine
 
@@ -57,23 +59,30 @@ def console_for_people() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
 
 
-def print_story(story: Story) -> None:
+def print_story(story: Story | SmsStory) -> None:
     """`messaging show`."""
     console = console_for_people()
-    _print_head(console, story)
+    console.print(Text(f"{story.channel} {story.id}  ", style="bold"), status_text(story.status), sep="")
+    told = _told_of_mail(story) if isinstance(story, Story) else _told_of_text(story)
+    for label, value in told.items():
+        if value:
+            console.print(Text(f"{label:>16}  ", style="dim"), Text(value), sep="", soft_wrap=True)
     console.print()
-    console.print(_recipients(story.recipients))
+    if isinstance(story, Story):
+        console.print(_recipients(story.recipients))
     if story.attempts:
-        console.print(_attempts(story))
-    for name, body in (("plain text", story.body_text), ("html", story.body_html)):
+        console.print(_attempts(story.attempts))
+    bodies = {"plain text": story.body_text, "html": story.body_html} if isinstance(story, Story) else {}
+    if isinstance(story, SmsStory):
+        bodies = {"text": story.content}
+    for name, body in bodies.items():
         if body is not None:
             console.print(Text(f"-- {name}", style="bold"), soft_wrap=True)
             console.print(Text(body), soft_wrap=True)
 
 
-def _print_head(console: Console, story: Story) -> None:
-    console.print(Text(f"mail {story.id}  ", style="bold"), status_text(story.status), sep="")
-    labelled = {
+def _told_of_mail(story: Story) -> dict[str, str | None]:
+    return {
         "why": story.why,
         "next attempt": time_text(story.next_attempt_at),
         "subject": story.subject,
@@ -98,9 +107,35 @@ def _print_head(console: Console, story: Story) -> None:
         "tenant": str(story.tenant_id),
         "trace id": story.trace_id,
     }
-    for label, value in labelled.items():
-        if value:
-            console.print(Text(f"{label:>16}  ", style="dim"), Text(value), sep="", soft_wrap=True)
+
+
+def _told_of_text(story: SmsStory) -> dict[str, str | None]:
+    receipt_at = time_text(story.delivery_status_updated_at)
+    return {
+        "why": story.why,
+        "next attempt": time_text(story.next_attempt_at),
+        "to": story.phone_number,
+        "country": story.region_code,
+        "provider": story.provider,
+        "message id": story.provider_message_id,
+        "receipt": f"{story.delivery_status} {receipt_at}" if receipt_at else "",
+        "length": f"{story.segments} x {story.encoding}" if story.segments else "",
+        "template": story.template,
+        "missing": ", ".join(story.missing_variables or ()),
+        "its template": story.external_template_id,
+        "signature": story.sign_name,
+        "accepted": time_text(story.created_at),
+        "not before": time_text(story.send_at),
+        "not after": time_text(story.expires_at),
+        "prepared": time_text(story.prepared_at),
+        "sent": time_text(story.sent_at),
+        "retries": str(story.retry_count),
+        "uncertain": "an attempt may have reached the number without it being recorded" if story.uncertain else "",
+        "dead letter": story.dead_letter,
+        "idempotency key": story.idempotency_key,
+        "tenant": str(story.tenant_id),
+        "trace id": story.trace_id,
+    }
 
 
 def _recipients(recipients: Sequence[RecipientStory]) -> Table:
@@ -110,9 +145,9 @@ def _recipients(recipients: Sequence[RecipientStory]) -> Table:
     return shown
 
 
-def _attempts(story: Story) -> Table:
+def _attempts(attempts: Sequence[AttemptStory]) -> Table:
     shown = table("attempt", "began", "took", "outcome", "category", "code", "worker")
-    for a in story.attempts:
+    for a in attempts:
         took = "" if a.ended_at is None else f"{(a.ended_at - a.started_at).total_seconds():.2f} s"
         shown.add_row(
             str(a.attempt_no),
@@ -129,11 +164,12 @@ def _attempts(story: Story) -> Table:
 def print_page(lines: Sequence[Line], next_before: int | None) -> None:
     """`messaging list`."""
     console = console_for_people()
-    shown = table("id", "accepted", "status", "retries", "next attempt", "to", "subject", "code")
+    shown = table("id", "channel", "accepted", "status", "retries", "next attempt", "to", "subject", "code")
     for line in lines:
         others = f" and {len(line.to) - 1} more" if len(line.to) > 1 else ""
         shown.add_row(
             str(line.id),
+            line.channel,
             time_text(line.created_at),
             status_text(line.status),
             str(line.retry_count),

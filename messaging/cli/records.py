@@ -1,9 +1,11 @@
-"""`messaging send`, `show`, `list`, `retry`, `cancel`: mail records, by id or newest first."""
+"""`messaging send`, `sms`, `show`, `list`, `retry`, `cancel`: records of all channels, by id or newest first."""
 
+import json
 import sys
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
@@ -24,6 +26,14 @@ from messaging.errors import ConfigurationError, MessagingError
 from messaging.requests import BodyMode, MessageScope, Priority
 
 app = typer.Typer()
+
+
+class Channel(StrEnum):
+    """What `list --channel` takes."""
+
+    MAIL = "MAIL"
+    SMS = "SMS"
+
 
 #: Most records one `list` shows.
 MAX_PAGE = 1000
@@ -77,6 +87,55 @@ def send(
 
 
 @app.command()
+def sms(
+    number: Annotated[str, typer.Argument(metavar="NUMBER", help="E.164, as +4915112345678.")],
+    text: Annotated[str | None, typer.Option(help="The text; `-` reads standard input.")] = None,
+    template: Annotated[str | None, typer.Option(metavar="CODE", help="A template's code.")] = None,
+    variables: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What the template is filled with, a JSON object.")
+    ] = None,
+    provider: Annotated[int | None, typer.Option(parser=whole_number(1, MAX_ID), metavar="ID")] = None,
+    priority: Annotated[Priority | None, typer.Option(parser=member(Priority), metavar="PRIORITY")] = None,
+    scope: Annotated[MessageScope, typer.Option(parser=member(MessageScope), metavar="SCOPE")] = MessageScope.TENANT,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same key again answers the first record's id.")
+    ] = None,
+    send_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not before.")] = None,
+    expires_at: Annotated[datetime | None, typer.Option(parser=time_value, metavar="TIME", help="Not after.")] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Accept one text message and print its record's id."""
+    from messaging import api
+
+    with acting_for(tenant):
+        record_id = api.send_sms(
+            phone_number=number,
+            content=sys.stdin.read() if text == "-" else text,
+            template_code=template,
+            template_variables=_json_object("--variables", variables),
+            provider_config_id=provider,
+            priority=priority,
+            scope=scope,
+            idempotency_key=idempotency_key,
+            send_at=send_at,
+            expires_at=expires_at,
+        )
+    typer.echo(record_id)
+
+
+def _json_object(option: str, text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as exc:
+        raise ConfigurationError(f"{option} is no JSON: {exc}") from exc
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"{option} is no JSON object")
+    return value
+
+
+@app.command()
 def show(
     record_id: RecordId,
     bodies: Annotated[bool, typer.Option("--bodies", help="The bodies too.")] = False,
@@ -85,20 +144,25 @@ def show(
 ) -> None:
     """Tell the whole story of a record: where it stands and why, recipients, attempts, what comes next."""
     from messaging.db.session import transaction
-    from messaging.mail.records import read_story
+    from messaging.records import read_story
     from messaging.terminal import print_story
 
     with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
         story = read_story(session, record_id, with_bodies=bodies)
     if as_json:
         told = asdict(story)
-        print_json(told if bodies else {k: v for k, v in told.items() if k not in ("body_text", "body_html")})
+        print_json(
+            told if bodies else {k: v for k, v in told.items() if k not in ("body_text", "body_html", "content")}
+        )
     else:
         print_story(story)
 
 
 @app.command("list")
 def list_records(
+    channel: Annotated[
+        Channel | None, typer.Option(parser=member(Channel), metavar="CHANNEL", help="mail or sms; by default both.")
+    ] = None,
     status: Annotated[SendStatus | None, typer.Option(parser=member(SendStatus), metavar="STATUS")] = None,
     limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
     before: Annotated[
@@ -110,11 +174,11 @@ def list_records(
 ) -> None:
     """List records, newest first."""
     from messaging.db.session import transaction
-    from messaging.mail.records import page
+    from messaging.records import page
     from messaging.terminal import print_page
 
     with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
-        lines = page(session, status=status, limit=limit, before=before)
+        lines = page(session, channel=channel and channel.lower(), status=status, limit=limit, before=before)
     next_before = lines[-1].id if len(lines) == limit else None
     if as_json:
         print_json({"records": [asdict(line) for line in lines], "next_before": next_before})

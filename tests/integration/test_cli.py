@@ -305,6 +305,58 @@ def test_list_names_the_option_it_refuses(refused: Callable[..., str], option: s
     assert value in line
 
 
+# -- text messages
+
+
+def test_a_text_message_is_accepted_shown_listed_retried_and_cancelled(run: Run, engine: Engine) -> None:
+    mail = send(run)
+    answer = run("sms", "+4915112345678", "--text", "Your code is 4711.", "--priority", "high")
+    text_id = int(answer.out)
+    by_template = int(run("sms", "+33123456789", "--template", "otp", "--variables", '{"code": 1}').out)
+    told = run("show", text_id, "--json").json
+    assert (told["channel"], told["phone_number"], told["priority"]) == ("sms", "+4915112345678", "HIGH")
+    assert "content" not in told
+    for options in ((), ("--json",)):
+        assert "4711" not in run("show", text_id, *options).out
+        assert "4711" in run("show", text_id, "--bodies", *options).out
+    assert run("show", mail, "--json").json["channel"] == "mail"
+    listed = run("list", "--json").json["records"]
+    assert [(r["id"], r["channel"]) for r in listed] == [(by_template, "sms"), (text_id, "sms"), (mail, "mail")]
+    assert (listed[0]["template"], listed[0]["to"]) == ("otp", ["+33123456789"])
+    assert [r["id"] for r in run("list", "--channel", "sms", "--json").json["records"]] == [by_template, text_id]
+    assert [r["id"] for r in run("list", "--before", by_template, "--json").json["records"]] == [text_id, mail]
+    with transaction(engine) as session:
+        session.execute(
+            text(
+                "UPDATE sms_send_record SET status = 'SENT', sent_at = now(), provider_message_id = 'SM1',"
+                " segments = 2, encoding = 'UCS2', delivery_status = 'DELIVERED', delivery_status_updated_at = now()"
+                " WHERE id = :id"
+            ),
+            {"id": text_id},
+        )
+    shown = run("show", text_id).out
+    for part in ("taken by the provider", "SM1", "DELIVERED", "2 x UCS2"):
+        assert part in shown
+    assert run("retry", by_template).out == f"{by_template} is due now\n"
+    assert "is SENT" in run("retry", text_id).err
+    assert run("cancel", by_template).out.startswith("cancelled")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("not-a-phone", "--text", "x"), "phone_number"),
+        (("+4915112345678",), "content"),
+        (("+4915112345678", "--template", "otp", "--variables", "[1]"), "--variables"),
+        (("+4915112345678", "--template", "otp", "--variables", "{"), "--variables"),
+    ],
+)
+def test_a_text_message_that_cannot_be_names_what_is_wrong(
+    refused: Callable[..., str], arguments: tuple[str, ...], named: str
+) -> None:
+    assert named in refused("sms", *arguments)
+
+
 # -- retry and cancel
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from messaging import api, tenancy
 from messaging.errors import RecordNotFound, TenantContextMissing
 from messaging.mail.models import MailSendRecord, MailTemplate
-from messaging.mail.records import page
+from messaging.records import page
 from messaging.tenancy import tenant
 from tests.integration.delivery.desk import Desk
 

@@ -1,0 +1,107 @@
+"""Reading text messages for people: one with its whole story, or as lines of a list. Changes nothing."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from messaging.delivery.status import OPEN_STATUSES, SendStatus
+from messaging.delivery.stories import AttemptStory, LineSource, attempts_of, dead_letter_of, explain
+from messaging.errors import RecordNotFound
+from messaging.requests import MessageScope
+from messaging.sms.acceptance import CHANNEL
+from messaging.sms.models import SmsProviderConfig, SmsSendRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SmsStory:
+    """Everything that is known of one text message. The text is None unless it was asked for."""
+
+    id: int
+    channel: str
+    tenant_id: int
+    status: SendStatus
+    #: One sentence: why the record stands where it stands.
+    why: str
+    error_code: str | None
+    error_message: str | None
+    phone_number: str
+    scope: MessageScope
+    priority: str | None
+    idempotency_key: str | None
+    created_at: datetime
+    send_at: datetime | None
+    expires_at: datetime | None
+    prepared_at: datetime | None
+    sent_at: datetime | None
+    #: None once the record is final.
+    next_attempt_at: datetime | None
+    retry_count: int
+    #: An attempt may have reached the number without it being recorded.
+    uncertain: bool
+    #: `name (TWILIO)` of the provider it was prepared for or pinned to.
+    provider: str | None
+    #: What the provider calls it.
+    provider_message_id: str | None
+    #: What receipts said of it, and when.
+    delivery_status: str
+    delivery_status_updated_at: datetime | None
+    region_code: str | None
+    encoding: str | None
+    segments: int | None
+    #: Code of the template it asks for.
+    template: str | None
+    #: Names that the template asked for and did not get; None before preparation, and when it got all.
+    missing_variables: list[str] | None
+    external_template_id: str | None
+    sign_name: str | None
+    attempts: list[AttemptStory]
+    #: State of its dead letter; None without one.
+    dead_letter: str | None
+    trace_id: str | None
+    content: str | None
+
+
+LINES = LineSource(
+    CHANNEL, SmsSendRecord, ("phone_number", "template_code"), lambda row: (None, row.template_code, [row.phone_number])
+)
+
+
+def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -> SmsStory:
+    """The whole story of one record of the current tenant.
+
+    Raises: RecordNotFound.
+    """
+    columns = [c.name for c in SmsSendRecord.__table__.c if with_bodies or c.name != "content"]
+    statement = select(*(getattr(SmsSendRecord, name) for name in columns)).where(SmsSendRecord.id == record_id)
+    found = session.execute(statement).one_or_none()
+    if found is None:
+        raise RecordNotFound(f"no sms record {record_id}")
+    row = dict(found._mapping)
+    attempts = attempts_of(session, record_id)
+    fields: dict[str, Any] = {name: row.get(name) for name in SmsStory.__dataclass_fields__}
+    status = SendStatus(row["status"])
+    return SmsStory(
+        **fields
+        | {
+            "channel": CHANNEL,
+            "status": status,
+            "why": explain(status, row, attempts, taken_by="the provider", not_for=()),
+            "scope": MessageScope(row["scope"]),
+            "next_attempt_at": row["next_attempt_at"] if status in OPEN_STATUSES else None,
+            "provider": _provider(session, row["provider_config_id"]),
+            "template": row["template_code"],
+            "attempts": attempts,
+            "dead_letter": dead_letter_of(session, record_id),
+        }
+    )
+
+
+def _provider(session: Session, config_id: int | None) -> str | None:
+    if config_id is None:
+        return None
+    c = SmsProviderConfig.__table__.c  # a tenant's record may go out by the platform's provider
+    found = session.execute(select(c.name, c.provider_type).where(c.id == config_id)).one_or_none()
+    return f"{found.name} ({found.provider_type})" if found else f"{config_id}, which is gone"
