@@ -191,6 +191,7 @@ class _Chunk:
                 self.release_rest(Reason.STOPPING)
             else:
                 if not self._claims[self._next].is_prepared and not self._prepare_some():
+                    is_first = False  # what failed was begun, and may have taken its time
                     continue
                 current = self._claims[self._next]
                 self._next += 1

@@ -22,8 +22,11 @@ class Warp:
 
     def __init__(self) -> None:
         self.ahead = 0.0
+        #: Seconds that pass at each look.
+        self.at_each_look = 0.0
 
     def __call__(self) -> float:
+        self.ahead += self.at_each_look
         return boot_seconds() + self.ahead
 
 

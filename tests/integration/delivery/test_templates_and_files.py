@@ -247,6 +247,19 @@ def test_one_template_that_fails_holds_up_no_other(opened: MakeDesk) -> None:
     assert desk.deliver(*ids) == {"sent": 3, "failed": 2}
 
 
+def test_f16a_templates_that_never_end_take_no_more_than_the_hold_of_their_chunk(opened: MakeDesk) -> None:
+    desk = opened()
+    add_template(desk, code="endless", body_html="{% for a in range(100000) %}{{ a }}{% endfor %}" * 9)
+    ids = [templated(template_code="endless") for _ in range(9)] + [plain()]
+    desk.ticker.at_each_look = 0.01  # the 2 s of a rendering are over within 200 turns
+    result = desk.deliver(*ids)
+    desk.ticker.at_each_look = 0.0
+    assert sum(result.values()) == len(ids)
+    assert 1 <= result["failed"] <= 5, result  # 10 s
+    assert {row.error_code for row in desk.records.rows().values()} == {"RENDER_FAILED", "CLAIM_RELEASED"}
+    assert desk.deliver(ids[-1]) == {"sent": 1}
+
+
 def test_s6_the_servers_that_templates_prefer_are_read_with_the_others(opened: MakeDesk) -> None:
     desk = opened(config_cache_ttl_seconds=1)
     preferred = desk.add_server(is_default=False, active=False, from_address="preferred@example.org")
