@@ -70,7 +70,7 @@ beat_schedule = {
 }
 
 # -- workers
-worker_pool = "threads"
+worker_pool = "tasks.pool:WakingPool"
 # A delivery waits for a mail server or provider most of its time; one process a core, by the operator.
 worker_concurrency = 8
 task_acks_late = False

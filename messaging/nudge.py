@@ -1,7 +1,8 @@
 """After an accepting commit: run the tick now. A hint that shortens the wait; the beat is the guarantee.
 
 Runs when the outermost transaction that accepted something has committed, never before and never on a rollback. The
-function that `DISPATCH__NUDGE` names is called by a thread of its own: a commit does not wait for a broker.
+function that `DISPATCH__NUDGE` names is called with the channel's name, by a thread of its own: a commit does not wait
+for a broker.
 """
 
 import importlib
@@ -19,7 +20,7 @@ from messaging.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
-#: At most one call in so many seconds: one tick takes everything that was committed before it.
+#: At most one call a channel in so many seconds: one tick takes everything that was committed before it.
 MIN_INTERVAL_SECONDS = 0.05
 
 #: Seconds without a call after one that failed: a broker that is down must not cost the callers' processor time.
@@ -47,8 +48,8 @@ _ACCEPTED_IN = "messaging.nudge.accepted_in"
 _IS_WATCHED = "messaging.nudge.is_watched"
 
 
-def after_commit(session: Session | scoped_session[Session], settings: HasDispatch) -> None:
-    """Nudge once the transaction `session` is in has committed; called after the insert, any number of times.
+def after_commit(session: Session | scoped_session[Session], settings: HasDispatch, channel: str) -> None:
+    """Nudge the channel once the transaction that `session` is in has committed; called after each insert.
 
     What is undone with a savepoint or with the whole transaction nudges nothing. A session joined to an outside
     transaction nudges when the session commits, which is too early and harmless: the tick finds nothing yet.
@@ -61,22 +62,26 @@ def after_commit(session: Session | scoped_session[Session], settings: HasDispat
     transaction = session.get_nested_transaction() or session.get_transaction()
     if transaction is None:
         return
-    _accepted_in(session)[transaction] = target
+    _accepted_in(session).setdefault(transaction, set()).add((target, channel))
     if not session.info.get(_IS_WATCHED):
         session.info[_IS_WATCHED] = True
         event.listen(session, "after_commit", _on_commit)
         event.listen(session, "after_transaction_end", _on_end)
 
 
-def now(settings: HasDispatch) -> None:
-    """Nudge at once, for what is committed already. Never blocks and never raises."""
+def now(settings: HasDispatch, channel: str) -> None:
+    """Nudge the channel at once, for what is committed already. Never blocks and never raises."""
     if settings.dispatch.nudge:
-        _nudgers.want(settings.dispatch.nudge)
+        _nudgers.want(settings.dispatch.nudge, channel)
 
 
-def _accepted_in(session: Session) -> dict[SessionTransaction, str]:
-    """The open transactions and savepoints of `session` in which something was accepted, each with what to call."""
-    accepted: dict[SessionTransaction, str] = session.info.setdefault(_ACCEPTED_IN, {})
+#: What to call, and the channel it is called with.
+_Calls = set[tuple[str, str]]
+
+
+def _accepted_in(session: Session) -> dict[SessionTransaction, _Calls]:
+    """The open transactions and savepoints of `session` in which something was accepted, each with its calls."""
+    accepted: dict[SessionTransaction, _Calls] = session.info.setdefault(_ACCEPTED_IN, {})
     return accepted
 
 
@@ -85,17 +90,17 @@ def _on_commit(session: Session) -> None:
     savepoint = session.get_nested_transaction()
     accepted = _accepted_in(session)
     if savepoint is None:
-        targets = set(accepted.values())
+        calls = set().union(*accepted.values())
         accepted.clear()
-        for target in targets:
-            _nudgers.want(target)
+        for target, channel in calls:
+            _nudgers.want(target, channel)
     elif savepoint in accepted:
         around = savepoint.parent
         # Inside a flush the parent may be a subtransaction, which ends without a commit of its own.
         while around is not None and around.parent is not None and not around.nested:
             around = around.parent
         if around is not None:
-            accepted[around] = accepted.pop(savepoint)
+            accepted.setdefault(around, set()).update(accepted.pop(savepoint))
 
 
 def _on_end(session: Session, transaction: SessionTransaction) -> None:
@@ -112,15 +117,18 @@ class _Nudger:
 
     def __init__(self, target: str) -> None:
         self._target = target
+        #: Channels; a set's own operations are atomic.
+        self._channels: set[str] = set()
         self._is_wanted = threading.Event()
         self._warned_at: float | None = None
         threading.Thread(target=self._run, name="messaging-nudge", daemon=True).start()
 
-    def want(self) -> None:
+    def want(self, channel: str) -> None:
+        self._channels.add(channel)
         self._is_wanted.set()
 
     def _run(self) -> None:
-        function: Callable[[], object] | None = None
+        function: Callable[[str], object] | None = None
         while True:
             self._is_wanted.wait()
             # Cleared before the call: a commit during it needs another one.
@@ -130,7 +138,8 @@ class _Nudger:
             try:
                 if function is None:
                     function = _load(self._target)
-                function()
+                while self._channels:
+                    function(self._channels.pop())
             except Exception as exc:  # noqa: BLE001 - whatever the function that a setting names may raise
                 self._warn(exc)
                 pause = PAUSE_AFTER_FAILURE_SECONDS
@@ -146,7 +155,7 @@ class _Nudger:
             )
 
 
-def _load(target: str) -> Callable[[], object]:
+def _load(target: str) -> Callable[[str], object]:
     module, _, name = target.partition(":")
     try:
         function = getattr(importlib.import_module(module), name)
@@ -165,9 +174,9 @@ class _Nudgers:
         self._by_target: dict[str, _Nudger] = {}
         self._is_fork_watched = False
 
-    def want(self, target: str) -> None:
+    def want(self, target: str, channel: str) -> None:
         try:
-            self._get(target).want()
+            self._get(target).want(channel)
         except RuntimeError as exc:
             # No thread could be started. The caller's commit has taken place and must not seem to have failed.
             logger.warning(

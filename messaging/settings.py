@@ -74,7 +74,7 @@ class DispatchSettings(_Area):
     batch_limit: Count = 500
     #: Records in one task.
     chunk_max: int = Field(default=50, ge=1, le=50)
-    #: `module:function` called after an accepting commit; empty switches the nudge off.
+    #: `module:function` called with the channel's name after an accepting commit; empty switches the nudge off.
     nudge: str = "tasks.dispatch:nudge"
     #: Seconds a due record may wait before a worker warns that it is stranded.
     stranded_warn_seconds: Seconds = 300

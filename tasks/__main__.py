@@ -26,7 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         queues=given.queues.split(","),
         concurrency=given.concurrency,
         loglevel=given.loglevel,
-        pool_cls="threads",
         # Workers have nothing to tell each other, as the database decides who does what; mingling costs a second.
         without_mingle=True,
         without_gossip=True,

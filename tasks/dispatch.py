@@ -98,23 +98,23 @@ class _NudgeConnection:
 _nudge_connection = _NudgeConnection()
 
 
-def nudge() -> None:
-    """Ask for a tick of every channel now; called after accepting commits, by one thread (`messaging.nudge`).
+def nudge(channel: str) -> None:
+    """Ask for a tick of a channel now; called after accepting commits, by one thread (`messaging.nudge`).
 
     Raises: what the broker's client raises; ConfigurationError where Celery's settings cannot be read.
     """
     try:
-        expires = {entry["args"]: entry["options"]["expires"] for entry in _ticks()}
+        tick = app.conf.beat_schedule[f"dispatch-{channel}"]
     except SystemExit as exc:
         raise ConfigurationError(str(exc)) from exc
     try:
-        connection = _nudge_connection.get()
-        for args, seconds in expires.items():
-            app.send_task(dispatch.name, args=args, expires=seconds, retry=False, connection=connection)
+        app.send_task(
+            tick["task"],
+            args=tick["args"],
+            expires=tick["options"]["expires"],
+            retry=False,
+            connection=_nudge_connection.get(),
+        )
     except BaseException:
         _nudge_connection.drop()
         raise
-
-
-def _ticks() -> list[dict[str, Any]]:
-    return [entry for entry in app.conf.beat_schedule.values() if entry["task"] == dispatch.name]

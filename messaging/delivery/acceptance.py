@@ -85,7 +85,7 @@ def write_accepted(
         ) from None
     if written.inserted:
         metrics.accepted(channel, written.inserted)
-        nudge.after_commit(session, settings)
+        nudge.after_commit(session, settings, channel)
     return written.ids
 
 

@@ -123,6 +123,14 @@ def test_an_idle_system_writes_nothing_and_piles_nothing_up(start: Start) -> Non
         assert not above, f"{name}: {above}"
 
 
+def test_messages_that_come_while_all_threads_are_busy_do_not_wait_for_a_timer(start: Start) -> None:
+    setup = start(mail_workers=0, beats=0)
+    # Ticks send no events, so nothing but their end tells the worker's loop that a thread is free.
+    for _ in range(60):
+        setup.app.send_task("messaging.dispatch", args=("mail",), queue="control")
+    eventually(lambda: setup.queue_length("control") == 0, 8, "the ticks are begun")
+
+
 def row_versions(setup: MessagingSetup) -> list[tuple[object, ...]]:
     """Every record with the transaction that wrote it last."""
     with setup.engine.connect() as connection:

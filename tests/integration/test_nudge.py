@@ -29,7 +29,7 @@ class Tick:
 
     def accept(self, session: Session) -> None:
         session.execute(ACCEPT)
-        nudge.after_commit(session, self.settings)
+        nudge.after_commit(session, self.settings, "mail")
 
     def wait(self, count: int = 1) -> list[int]:
         deadline = time.monotonic() + 5
@@ -49,7 +49,8 @@ def tick(make_settings: Callable[..., Settings], database_url: str, monkeypatch:
     made = Tick(make_settings(dispatch={"nudge": f"{name}:run"}))
     other = create_engine(database_url, poolclass=NullPool)
 
-    def run() -> None:
+    def run(channel: str) -> None:
+        assert channel == "mail"
         with other.connect() as connection:
             count = connection.execute(DUE).scalar_one()
         # Only now: the test may end, and its database with it, as soon as this is seen.
@@ -158,7 +159,7 @@ def test_a_prepared_transaction_runs_the_tick_once_it_is_committed(tick: Tick, t
     with Session(engine, twophase=True) as session:
         for end, calls in ((session.rollback, 0), (session.commit, 1)):
             session.execute(text("INSERT INTO orders VALUES (1)"))
-            nudge.after_commit(session, tick.settings)
+            nudge.after_commit(session, tick.settings, "mail")
             session.prepare()
             tick.stays_quiet()
             end()

@@ -90,7 +90,7 @@ def test_the_database_redelivers_and_the_broker_does_not(read: Read) -> None:
     assert (config["task_acks_late"], config["worker_disable_prefetch"], config["worker_pool"]) == (
         False,
         True,
-        "threads",
+        "tasks.pool:WakingPool",
     )
     assert config["accept_content"] == ["json"]
     assert config["result_backend"] is None

@@ -32,7 +32,7 @@ CALLER = """
     def accept(settings):
         with Session(engine) as session:
             session.execute(text("INSERT INTO mail_send_record (scope, to_addresses) VALUES ('TENANT', '[]')"))
-            nudge.after_commit(session, settings)
+            nudge.after_commit(session, settings, "mail")
             started = time.perf_counter()
             session.commit()
             return (time.perf_counter() - started) * 1000
