@@ -1,4 +1,4 @@
-"""What an application with endpoints of its own calls: whose a provider's request is, whether it is genuine, taking it."""
+"""An endpoint of an application's own: whose a provider's request is, whether it is genuine, taking it."""
 
 import base64
 import hashlib
