@@ -175,7 +175,7 @@ def test_mime_01_blind_recipients_are_in_the_envelope_alone(play: Play) -> None:
         "RCPT TO:<c@example.com>",
         "RCPT TO:<hidden@example.com>",
     ]
-    assert b"bcc" not in message.content.lower()
+    assert b"\nbcc:" not in message.content.lower()  # a Message-ID may hold these letters
     assert b"hidden@example.com" not in message.content
 
 
