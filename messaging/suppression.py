@@ -221,23 +221,17 @@ def add(
     )
     s = SUPPRESSION.c
     same = [column == row[column.name] for column in (s.tenant_id, s.channel, s.address, s.sender, s.list)]
-    written = insert_new().returning(s.id)
+    written = insert(SUPPRESSION).on_conflict_do_nothing(
+        index_elements=["tenant_id", "channel", "address", "sender", "list"], index_where=s.lifted_at.is_(None)
+    )
     there = select(s.id).where(*same, s.lifted_at.is_(None))
     connection = session.connection(bind_arguments={"mapper": Suppression})
     while True:
-        for statement in (written.values(row), there):
+        for statement in (written.values(row).returning(s.id), there):
             entry_id: int | None = connection.execute(statement).scalar_one_or_none()
             if entry_id is not None:
                 return entry_id
         # What was in the way was lifted between the two statements.
-
-
-def insert_new() -> Any:
-    """An insert of entries that leaves what is on the list already as it is."""
-    return insert(SUPPRESSION).on_conflict_do_nothing(
-        index_elements=["tenant_id", "channel", "address", "sender", "list"],
-        index_where=SUPPRESSION.c.lifted_at.is_(None),
-    )
 
 
 def new_row(
@@ -334,6 +328,6 @@ def _text(field: str, value: str, limit: int) -> str:
     """Raises: EntryRejected for what its column does not take."""
     if len(value) > limit:
         raise EntryRejected(field, value, f"at most {limit} characters")
-    if "\x00" in value or (not value.isprintable() and any("\ud800" <= c <= "\udfff" for c in value)):
+    if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):
         raise EntryRejected(field, value, "has a character that cannot be stored")
     return value

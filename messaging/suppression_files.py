@@ -30,8 +30,8 @@ MAX_BAD_LINES = 20
 #: Characters of a line; no entry has as many.
 MAX_LINE_CHARS = 16 * 1024
 
-#: As `suppression.insert_new`, for many at once: in one order, as two that add the same in different orders wait for
-#: each other.
+#: As `suppression.add`, for many at once: in one order, as two that add the same in different orders wait for each
+#: other.
 _INSERT = text("""
     INSERT INTO suppression
         (tenant_id, channel, address, sender, list, reason, record_id, note, created_by_id, created_by)
