@@ -6,7 +6,7 @@ own, and names what fails; asked more often than once a second it answers what i
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 
@@ -43,10 +43,18 @@ Look = Callable[[], str | None]
 class Readiness:
     """Looks at the parts that the application needs. Any thread may ask."""
 
-    def __init__(self, looks: Mapping[str, Look], ticker: Ticker, *, seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        looks: Mapping[str, Look],
+        ticker: Ticker,
+        *,
+        seconds: float = ANSWER_SECONDS,
+        on_close: Sequence[Callable[[], None]] = (),
+    ) -> None:
         self._looks = looks
         self._ticker = ticker
         self._seconds = seconds
+        self._on_close = on_close
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(len(looks), thread_name_prefix="ready")
         self._running: dict[str, Future[str | None]] = {}
@@ -62,8 +70,10 @@ class Readiness:
             return self._found
 
     def close(self) -> None:
-        """Wait for no look."""
+        """Close what the looks use; waits for none that hangs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+        for close in self._on_close:
+            close()
 
     def _look(self) -> dict[str, str]:
         for name, look in self._looks.items():
@@ -99,7 +109,8 @@ def readiness(settings: Settings, ticker: Ticker) -> Readiness:
         # Once more, as a connection may have outlived the server.
         retry=Retry(NoBackoff(), 1),
     )
-    return Readiness({"database": partial(_database, engine), "redis": partial(_redis, client)}, ticker)
+    looks = {"database": partial(_database, engine), "redis": partial(_redis, client)}
+    return Readiness(looks, ticker, on_close=(engine.dispose, client.close))
 
 
 def _database(engine: Engine) -> str | None:

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import http.client
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +36,14 @@ class Answer:
 class Site:
     """A running application, as callers on the network see it."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, begin_stop: Callable[[], None]) -> None:
         self.port = port
+        #: As SIGTERM does.
+        self.begin_stop = begin_stop
+
+    def is_listening(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def ask(
         self, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None

@@ -37,22 +37,19 @@ def open_site(make_settings: MakeSettings, engine: Engine) -> Iterator[Open]:
             made = make_settings(**{"public_base_url": PUBLIC_URL, **(settings or {})})
             running = server(
                 create_app(made, engine, limits=limits),
-                host="127.0.0.1",
-                port=0,
-                timeout_graceful_shutdown=1,
-                **options,
+                **{"host": "127.0.0.1", "port": 0, "timeout_graceful_shutdown": 1, **options},
             )
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
             thread.start()
 
-            def stop() -> None:
+            def begin_stop() -> None:
                 running.should_exit = True
-                thread.join(10)
 
-            stack.callback(stop)
+            stack.callback(thread.join, 10)
+            stack.callback(begin_stop)
             eventually(lambda: running.started or not thread.is_alive(), 10, "the application to listen")
-            return Site(listening.getsockname()[1])
+            return Site(listening.getsockname()[1], begin_stop)
 
         yield open_site
 

@@ -13,7 +13,7 @@ from messaging.web.serve import TimedProtocol
 from tests.acceptance.local_nodes import eventually
 from tests.integration.sms.accounts import Accounts
 from tests.integration.sms.receipt_records import Records
-from tests.integration.web.callers import Account, Site, read_all, signed, status_of, tell
+from tests.integration.web.callers import PUBLIC_URL, Account, Site, read_all, signed, status_of, tell
 from tests.integration.web.conftest import Open
 
 SMALL = Limits(max_body_octets=1000, body_seconds=0.3)
@@ -49,7 +49,7 @@ def test_a_body_that_states_no_size_is_read_up_to_the_bound(open_site: Open, twi
 def test_a_body_within_the_bound_may_come_in_chunks(open_site: Open, twilio: Account, records: Records) -> None:
     site = open_site(limits=SMALL)
     body = status_of("SM1")
-    fields = [f"{name}: {value}" for name, value in signed("https://sms.example.com" + twilio.path, body).items()]
+    fields = [f"{name}: {value}" for name, value in signed(PUBLIC_URL + twilio.path, body).items()]
     with site.raw() as connection:
         connection.sendall(head(twilio.path, "Transfer-Encoding: chunked", "Connection: close", *fields))
         for octet in body:
@@ -212,3 +212,17 @@ def test_a_mistake_of_ours_tells_nothing_of_itself(
     assert answer.headers.keys() >= SECURITY_HEADERS.keys()
     # It is logged once the answer is on its way.
     eventually(lambda: any(record.exc_info for record in caplog.records), 5, "the error in the log")
+
+
+def test_what_is_under_way_at_a_stop_is_taken(open_site: Open, twilio: Account, records: Records) -> None:
+    site = open_site(timeout_graceful_shutdown=10)
+    body = status_of("SM1")
+    fields = [f"{name}: {value}" for name, value in signed(PUBLIC_URL + twilio.path, body).items()]
+    with site.raw() as connection:
+        connection.sendall(head(twilio.path, f"Content-Length: {len(body)}", "Expect: 100-continue", *fields))
+        assert status_line(connection.recv(65536)) == 100  # it is being read
+        site.begin_stop()
+        eventually(lambda: not site.is_listening(), 10, "the end of listening")
+        connection.sendall(body)
+        assert status_line(read_all(connection)) == 200
+    assert len(records.receipts()) == 1
