@@ -299,7 +299,11 @@ def quota_history(
 
 
 def set_quota_limits(
-    tenant_id: int, *, mail: int | Unchanged | None = UNCHANGED, session: Session | None = None
+    tenant_id: int,
+    *,
+    mail: int | Unchanged | None = UNCHANGED,
+    sms: int | Unchanged | None = UNCHANGED,
+    session: Session | None = None,
 ) -> None:
     """Set a tenant's monthly limits, as the platform: None is the default of the settings, 0 lets nothing out.
 
@@ -309,7 +313,7 @@ def set_quota_limits(
     """
     environment()
     with _session(session) as s:
-        quota.set_limits(s, tenant_id, mail=mail)
+        quota.set_limits(s, tenant_id, mail=mail, sms=sms)
 
 
 @dataclass(frozen=True, slots=True)

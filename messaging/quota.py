@@ -94,11 +94,22 @@ class Usage:
     mail_used: int
     #: As it stands now, whatever was in force at the last charge; None is unlimited.
     mail_limit: int | None
+    sms_used: int = 0
+    sms_limit: int | None = None
 
     @property
     def mail_remaining(self) -> int | None:
         """How many more may go out; None is unlimited, and 0 too where a limit was lowered below what is used."""
-        return None if self.mail_limit is None else max(0, self.mail_limit - self.mail_used)
+        return _remaining(self.mail_used, self.mail_limit)
+
+    @property
+    def sms_remaining(self) -> int | None:
+        """The same of text messages."""
+        return _remaining(self.sms_used, self.sms_limit)
+
+
+def _remaining(used: int, limit: int | None) -> int | None:
+    return None if limit is None else max(0, limit - used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,8 @@ class MonthUsage:
     period: str
     mail_used: int
     mail_limit: int | None
+    sms_used: int = 0
+    sms_limit: int | None = None
 
 
 def usage(session: Session, tenant_id: int | None, quota: QuotaSettings) -> Usage:
@@ -122,11 +135,14 @@ def usage(session: Session, tenant_id: int | None, quota: QuotaSettings) -> Usag
     wanted = _visible_bucket(tenant_id)
     now = func.to_char(func.timezone(quota.timezone, func.now()), "YYYY-MM")
     month = select(literal(wanted, BigInteger).label("tenant_id"), cast(now, CHAR(7)).label("period")).subquery()
+    limits = TenantMessageQuota
     statement = (
         select(
             month.c.period,
             func.coalesce(TenantMessageUsage.mail_used, 0),
-            func.coalesce(TenantMessageQuota.mail_monthly_limit, cast(quota.mail_monthly_default, BigInteger)),
+            func.coalesce(limits.mail_monthly_limit, cast(quota.mail_monthly_default, BigInteger)),
+            func.coalesce(TenantMessageUsage.sms_used, 0),
+            func.coalesce(limits.sms_monthly_limit, cast(quota.sms_monthly_default, BigInteger)),
         )
         .select_from(month)
         .outerjoin(
@@ -135,15 +151,14 @@ def usage(session: Session, tenant_id: int | None, quota: QuotaSettings) -> Usag
         )
         .outerjoin(TenantMessageQuota, TenantMessageQuota.tenant_id == month.c.tenant_id)
     )
-    found, used, limit = session.execute(statement).one()
-    return Usage(wanted, found, used, limit)
+    return Usage(wanted, *session.execute(statement).one())
 
 
 def history(session: Session, tenant_id: int | None, *, months: int = 24) -> Sequence[MonthUsage]:
     """A bucket's months in which something was charged, newest first. Raises: as `usage`."""
     t = TenantMessageUsage
     statement = (
-        select(t.period, t.mail_used, t.mail_limit)
+        select(t.period, t.mail_used, t.mail_limit, t.sms_used, t.sms_limit)
         .where(t.tenant_id == _visible_bucket(tenant_id))
         .order_by(t.period.desc())
         .limit(months)
@@ -160,7 +175,13 @@ class Unchanged(Enum):
 UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-def set_limits(session: Session, tenant_id: int, *, mail: int | Unchanged | None = UNCHANGED) -> None:
+def set_limits(
+    session: Session,
+    tenant_id: int,
+    *,
+    mail: int | Unchanged | None = UNCHANGED,
+    sms: int | Unchanged | None = UNCHANGED,
+) -> None:
     """Set a bucket's monthly limits in the caller's transaction; they hold for the next charge.
 
     None is the setting's default, 0 lets nothing out.
@@ -172,7 +193,8 @@ def set_limits(session: Session, tenant_id: int, *, mail: int | Unchanged | None
     require_platform()
     if is_single_tenant():
         _visible_bucket(tenant_id)
-    given = {} if mail is UNCHANGED else {"mail_monthly_limit": _limit(mail)}
+    limits = {"mail_monthly_limit": mail, "sms_monthly_limit": sms}
+    given = {name: _limit(limit) for name, limit in limits.items() if limit is not UNCHANGED}
     statement = insert(TenantMessageQuota).values(tenant_id=tenant_id, **given)
     if given:
         statement = statement.on_conflict_do_update(

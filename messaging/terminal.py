@@ -185,11 +185,12 @@ def print_page(lines: Sequence[Line], next_before: int | None) -> None:
 
 def print_months(months: Sequence[MonthUsage]) -> None:
     """`messaging quota show --history`."""
-    made = table("month", "mails", "limit then")
+    made = table("month", "mails", "limit then", "texts", "limit then")
     for month in months:
-        made.add_row(
-            month.period, str(month.mail_used), "unlimited" if month.mail_limit is None else str(month.mail_limit)
+        mail_limit, sms_limit = (
+            "unlimited" if limit is None else str(limit) for limit in (month.mail_limit, month.sms_limit)
         )
+        made.add_row(month.period, str(month.mail_used), mail_limit, str(month.sms_used), sms_limit)
     console_for_people().print(made if months else "nothing was charged in any month")
 
 

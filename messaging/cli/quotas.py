@@ -12,7 +12,7 @@ from messaging.cli.values import MAX_ID, AsJson, whole_number
 from messaging.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from messaging.quota import Usage
+    from messaging.quota import Unchanged, Usage
 
 quota = typer.Typer(help="Monthly quotas.")
 
@@ -41,7 +41,7 @@ def show(
         usage = api.quota_usage(tenant)
         months = api.quota_history(tenant) if with_history else []
     if as_json:
-        shown = asdict(usage) | {"mail_remaining": usage.mail_remaining}
+        shown = asdict(usage) | {"mail_remaining": usage.mail_remaining, "sms_remaining": usage.sms_remaining}
         print_json(shown | {"history": [asdict(month) for month in months]} if with_history else shown)
         return
     typer.echo(_sentence(usage))
@@ -53,18 +53,21 @@ def show(
 def set_limit(
     tenant: Annotated[int, typer.Argument(parser=_tenant_id, metavar="TENANT", help="-1 is the platform.")],
     mail: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="N|none|default", help="Mails a month; `none` lets nothing out, `default` is that of the settings."
         ),
-    ],
+    ] = None,
+    sms: Annotated[str | None, typer.Option(metavar="N|none|default", help="Text messages a month.")] = None,
 ) -> None:
-    """Set how many mails a tenant may send a month; holds for the next mail."""
+    """Set how many mails and text messages a tenant may send a month; holds for the next one."""
     from messaging import api
 
-    limit = _limit(mail)
+    if mail is None and sms is None:
+        raise ConfigurationError("neither --mail nor --sms is given")
+    mails, texts = _limit("mail", mail), _limit("sms", sms)
     with _as_the_platform():
-        api.set_quota_limits(tenant, mail=limit)
+        api.set_quota_limits(tenant, mail=mails, sms=texts)
         usage = api.quota_usage(tenant)
     typer.echo(_sentence(usage))
 
@@ -79,7 +82,11 @@ def _as_the_platform() -> Iterator[None]:
         yield
 
 
-def _limit(text: str) -> int | None:
+def _limit(name: str, text: str | None) -> "int | Unchanged | None":
+    if text is None:
+        from messaging.quota import UNCHANGED
+
+        return UNCHANGED
     if text == "default":
         return None
     if text == "none":
@@ -87,11 +94,16 @@ def _limit(text: str) -> int | None:
     try:
         return int(whole_number(0, MAX_ID)(text))
     except typer.BadParameter as exc:
-        raise ConfigurationError(f"--mail: {exc.message}; allowed: a whole number, none or default") from None
+        raise ConfigurationError(f"--{name}: {exc.message}; allowed: a whole number, none or default") from None
 
 
 def _sentence(usage: "Usage") -> str:
-    head = f"tenant {usage.tenant_id} in {usage.period}: {usage.mail_used} mails"
-    if usage.mail_limit is None:
-        return f"{head}, unlimited"
-    return f"{head} of {usage.mail_limit}, {usage.mail_remaining} left"
+    mails = _used("mails", usage.mail_used, usage.mail_limit, usage.mail_remaining)
+    sentence = f"tenant {usage.tenant_id} in {usage.period}: {mails}"
+    if not usage.sms_used and usage.sms_limit is None:
+        return sentence
+    return f"{sentence}; {_used('text messages', usage.sms_used, usage.sms_limit, usage.sms_remaining)}"
+
+
+def _used(what: str, used: int, limit: int | None, left: int | None) -> str:
+    return f"{used} {what}, unlimited" if limit is None else f"{used} {what} of {limit}, {left} left"

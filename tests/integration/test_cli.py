@@ -747,6 +747,7 @@ def test_quota_limits_are_set_and_shown_to_the_platforms_operator(run: Run, monk
     assert re.fullmatch(rf"tenant 7 {month} of 50, 50 left\n", run("quota", "set", 7, "--mail", "default").out)
     assert re.fullmatch(rf"tenant -1 {month} of 3, 3 left\n", run("quota", "set", -1, "--mail", 3).out)
     assert run("quota", "show").out == run("quota", "show", -1).out
+    assert run("quota", "set", 7, "--sms", 20).out.endswith("0 mails of 50, 50 left; 0 text messages of 20, 20 left\n")
 
 
 def test_quota_show_tells_the_months_before(run: Run, engine: Engine) -> None:
@@ -756,10 +757,11 @@ def test_quota_show_tells_the_months_before(run: Run, engine: Engine) -> None:
         row = "(tenant_id, period, mail_used, mail_limit) VALUES (0, '2026-01', 5, 9)"
         connection.execute(text(f"INSERT INTO tenant_message_usage {row}"))
     answer = run("quota", "show", "--history")
-    assert answer.out.rstrip().splitlines()[-1].split() == ["2026-01", "5", "9"]
+    assert answer.out.rstrip().splitlines()[-1].split() == ["2026-01", "5", "9", "0", "unlimited"]
     shown = run("quota", "show", 0, "--history", "--json").json
     assert (shown["tenant_id"], shown["mail_used"], shown["mail_limit"], shown["mail_remaining"]) == (0, 0, None, None)
-    assert shown["history"] == [{"period": "2026-01", "mail_used": 5, "mail_limit": 9}]
+    month = {"period": "2026-01", "mail_used": 5, "mail_limit": 9, "sms_used": 0, "sms_limit": None}
+    assert shown["history"] == [month]
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,19 @@ def test_without_multi_tenancy_there_is_one_bucket(engine: Engine, make_settings
             quota.usage(session, 7, UNLIMITED)
         with pytest.raises(TenantMismatch, match="multi-tenancy is off"):
             quota.set_limits(session, 7, mail=3)
+
+
+def test_text_messages_have_limits_and_use_of_their_own(session: Session) -> None:
+    with tenancy.all_tenants():
+        quota.set_limits(session, 7, mail=5)
+        quota.set_limits(session, 7, sms=3)
+    session.execute(
+        TENANT_MESSAGE_USAGE.insert().values(
+            tenant_id=7, period=THIS_MONTH, mail_used=1, mail_limit=5, sms_used=4, sms_limit=3
+        )
+    )
+    with tenancy.tenant(7):
+        seen = quota.usage(session, None, UNLIMITED)
+        assert seen == Usage(7, THIS_MONTH, 1, 5, sms_used=4, sms_limit=3)
+        assert (seen.mail_remaining, seen.sms_remaining) == (4, 0)
+        assert quota.history(session, None) == [MonthUsage(THIS_MONTH, 1, 5, 4, 3)]
