@@ -23,11 +23,13 @@ def create_engine(
     pool_size: int = 5,
     application_name: str = "messaging",
     statement_timeout_seconds: float | None = None,
+    pre_ping: bool = False,
 ) -> Engine:
     """An engine on `DATABASE_URL`. Connects to nothing until it is used.
 
     Guards rely on READ COMMITTED: under a stricter level a lost guard raises 40001 instead of moving 0 rows.
-    `statement_timeout_seconds` None is `DATABASE__STATEMENT_TIMEOUT_SECONDS`.
+    `statement_timeout_seconds` None is `DATABASE__STATEMENT_TIMEOUT_SECONDS`. `pre_ping` asks each connection whether
+    it still lives before it is used: for what comes only once, at the price of a round trip.
     """
     database = settings.database
     timeout_seconds = statement_timeout_seconds or database.statement_timeout_seconds
@@ -49,7 +51,7 @@ def create_engine(
         pool_size=pool_size,
         max_overflow=5,
         pool_timeout=database.connect_timeout_seconds,
-        pool_pre_ping=False,
+        pool_pre_ping=pre_ping,
         isolation_level="READ COMMITTED",
         # An error's text never repeats what was being written.
         hide_parameters=True,

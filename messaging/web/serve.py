@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import uvicorn
+from sqlalchemy import Engine
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from messaging import api, logs
 from messaging.db.engine import create_engine
-from messaging.settings import load_settings
+from messaging.settings import Settings, load_settings
 from messaging.web.app import create_app
 from messaging.web.limits import Limits
 
@@ -91,6 +92,11 @@ def server(
     return uvicorn.Server(config)
 
 
+def make_engine(settings: Settings, limits: Limits) -> Engine:
+    """A connection for each thread, and none that died unnoticed: not every provider repeats after a 503."""
+    return create_engine(settings, pool_size=limits.threads, application_name="messaging web", pre_ping=True)
+
+
 def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_level: str = "INFO") -> bool:
     """Run the application until a signal; answers whether it came up.
 
@@ -101,7 +107,7 @@ def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_leve
     settings = load_settings()
     logs.configure(log_level)
     limits = Limits()
-    engine = create_engine(settings, pool_size=limits.threads, application_name="messaging web")
+    engine = make_engine(settings, limits)
     api.configure(settings, engine=engine)
     running = server(create_app(settings, engine, limits=limits), host=host, port=port, trusted_proxies=trusted_proxies)
     # uvicorn repeats the signal that stopped it, once all has ended well.

@@ -9,9 +9,12 @@ from sqlalchemy import Engine, select, update
 from messaging.db.encryption import encrypt
 from messaging.db.engine import create_engine
 from messaging.embedded import free_port
+from messaging.settings import Settings
 from messaging.sms.models import SMS_SEND_RECORD
 from messaging.sms.receipts import apply_waiting
 from messaging.suppression import SUPPRESSION
+from messaging.web.limits import Limits
+from messaging.web.serve import make_engine
 from tests.conftest import MakeSettings
 from tests.integration.sms.accounts import DRAMA, Accounts
 from tests.integration.sms.receipt_records import Records
@@ -240,6 +243,23 @@ def test_the_database_being_away_is_told_so_that_the_provider_comes_again(
         assert (answer.status, answer.headers["retry-after"]) == (503, "5")
     engine.dispose()
     assert "x" * 43 not in caplog.text
+
+
+def test_a_database_that_came_back_takes_the_next_receipt(
+    open_site: Open, settings: Settings, twilio: Account, records: Records, engine: Engine
+) -> None:
+    own = make_engine(settings, Limits())
+    site = open_site(engine=own)
+    assert tell(site, twilio.path, status_of("SM1")).status == 200
+    with engine.begin() as connection:
+        ended = connection.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'messaging web'"
+            " AND datname = current_database()"
+        )
+        assert ended.all() == [(True,)]
+    assert tell(site, twilio.path, status_of("SM2")).status == 200
+    assert len(records.receipts()) == 2
+    own.dispose()
 
 
 def test_a_secret_that_no_key_decrypts_is_no_wrong_signature(
