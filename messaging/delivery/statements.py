@@ -422,12 +422,15 @@ def release_unclear(table: Table) -> TextClause:
 
 @lru_cache
 def recorded(table: Table) -> TextClause:
-    """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `token`."""
+    """Which of these claims' outcomes stand already, when the reply to their commit was lost: `id`, `token`.
+
+    What came after an outcome (a receipt, a tick, a cancel) left the claim's token where it was.
+    """
     return text(f"""
         SELECT r.id, r.claim_token AS token FROM {table.name} r
         JOIN unnest(CAST(:ids AS bigint[]), CAST(:versions AS bigint[]), CAST(:tokens AS bigint[]))
             AS o(id, version, token)
-            ON r.id = o.id AND r.version = o.version + 1 AND r.claim_token = o.token
+            ON r.id = o.id AND r.version > o.version AND r.claim_token = o.token
         WHERE r.status <> 'SENDING' AND r.swept_at IS NULL
     """)
 

@@ -13,6 +13,7 @@ from messaging.delivery.status import SendStatus
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE_PROVIDER_BINDING
 from messaging.sms.providers.base import Accepted, OutgoingSms, Provider, ProviderConfig, Rejected
 from messaging.sms.providers.http import HttpClient
+from messaging.sms.receipts import record_delivery_status
 from tests.far_end import aliyun_api, tencent_api
 from tests.far_end.provider_server import Fault, Reply
 from tests.integration.delivery.desk import counted
@@ -150,6 +151,35 @@ def test_an_adapter_that_raises_or_answers_nothing_is_tried_again(
     assert told(desk, record_id) == (RETRY, "UNEXPECTED", ErrorCategory.UNKNOWN)
     row = desk.row(record_id)
     assert (row.uncertain, "secret" in row.error_message) == (is_uncertain, False)
+
+
+def test_what_an_adapter_took_is_sent_though_its_id_is_a_number(desk: SmsDesk) -> None:
+    odd_id: Any = 4711
+    desk.registry.register(Broken(Accepted(odd_id)))
+    desk.add_provider(None, BROKEN)
+    record_id = desk.one()
+    assert desk.deliver(record_id) == {"sent": 1}
+    assert desk.row(record_id).provider_message_id == "4711"
+
+
+@pytest.mark.parametrize(
+    ("odd", "code", "category"),
+    [
+        (("A", "b", "TRANSIENT"), "A", ErrorCategory.TRANSIENT),
+        (("A", "b", ErrorCategory.QUOTA, "5"), "A", ErrorCategory.QUOTA),
+        (("A", "b", "SOME"), "UNEXPECTED", ErrorCategory.UNKNOWN),
+        ((5, "b", ErrorCategory.TRANSIENT), "UNEXPECTED", ErrorCategory.UNKNOWN),
+    ],
+)
+def test_an_odd_refusal_of_an_adapter_touches_no_other_record(
+    desk: SmsDesk, odd: Any, code: str, category: ErrorCategory
+) -> None:
+    desk.registry.register(Broken(Rejected(*odd)))
+    desk.add_provider(None, BROKEN)
+    proper = desk.add_provider(desk.serve(), is_default=False)
+    first, second = desk.one(), desk.one("+14155550123", provider_config_id=proper)
+    assert desk.deliver(first, second) == {"retry": 1, "sent": 1}
+    assert told(desk, first) == (RETRY, code, category)
 
 
 # What a retry sends
@@ -349,6 +379,19 @@ def test_a_late_success_is_recorded_with_the_providers_id(desk: SmsDesk) -> None
     assert (row.status, row.provider_message_id, row.swept_at) == (SENT, "SM77", None)
     [attempt] = desk.records.attempts(record_id)
     assert (attempt.outcome, attempt.provider) == ("SENT", "twilio")
+
+
+def test_an_outcome_whose_reply_was_lost_stands_though_a_receipt_came_first(desk: SmsDesk) -> None:
+    record_id = desk.one()
+    [claimed] = desk.records.claim_now(record_id)
+    desk.records.prepare([claimed])
+    outcome = desk.records.judge(claimed, {NUMBER: replace(ACCEPTED, message_id="SM78")})
+    assert desk.records.write(outcome) == {claimed.key: "sent"}
+    assert record_delivery_status(1, "SM78", "DELIVERED", engine=desk.engine)
+    row = desk.row(record_id)
+    assert desk.records.write(outcome, is_repeat=True) == {claimed.key: "sent"}
+    assert desk.row(record_id) == row
+    assert (row.status, row.delivery_status, row.version) == (SENT, "DELIVERED", claimed.version + 2)
 
 
 # What is never logged
