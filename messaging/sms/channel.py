@@ -24,7 +24,7 @@ from messaging.sms.preparation import PREPARED_COLUMNS, FindProvider, Sources, o
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected, SmsProvider, refusal
 from messaging.sms.providers.http import HttpClient
-from messaging.sms.routing import RouteCache, find_visible_by_id, provider_config
+from messaging.sms.routing import RouteCache, find_visible_by_id
 from messaging.sms.templates import template_tier
 from messaging.suppression import Subject, sender_name
 from messaging.templates.lookup import TemplateCache
@@ -91,9 +91,11 @@ class SmsChannel:
         found = [self._templates.by_code(*code) for code in codes]
         self._bindings.ensure([template["id"] for template in found if template is not None])
         routed = [record for record in unprepared if record["provider_config_id"] is None]
+        for record in routed:
+            record["region_code"] = region_of(record["phone_number"])
         self._routes.ensure(
             {record["tenant_id"] for record in routed},
-            {region_of(record["phone_number"]) or "" for record in routed},
+            {record["region_code"] or "" for record in routed},
             {claim.content["provider_config_id"] for claim in claims} - {None},
         )
 
@@ -133,7 +135,7 @@ class SmsChannel:
         """One call of the record's provider; where an earlier one may have been taken, it is asked about that first."""
         [number] = recipients
         record = claim.content
-        config = provider_config(self._config(claim))
+        config = self._routes.account(self._config(claim))
         provider = self._find_provider(config.provider_type)
         message = outgoing(record)
         gate.check_start()
@@ -184,4 +186,6 @@ def recipients(content: Mapping[str, Any]) -> list[str]:
 
 
 def _accepted(answer: Accepted, text: str) -> RecipientResult:
-    return RecipientResult(RecipientStatus.ACCEPTED, ACCEPTED_CODE, text, message_id=answer.provider_message_id)
+    # An adapter of an application's own may pass on a number as it stands in JSON; what was taken is taken.
+    message_id = None if answer.provider_message_id is None else str(answer.provider_message_id)
+    return RecipientResult(RecipientStatus.ACCEPTED, ACCEPTED_CODE, text, message_id=message_id)

@@ -384,11 +384,22 @@ def classify(
 
 
 def refusal(provider: SmsProvider, rejected: Rejected) -> DeliveryError:
-    """A refusal as delivery records it."""
+    """A refusal as delivery records it.
+
+    Raises: TypeError or ValueError, for what an adapter of an application's own should not have put into it.
+    """
+    if not isinstance(rejected.code, str) or not isinstance(rejected.text, str):
+        raise TypeError(f"{provider.label} refuses with a code or words that are no text")
     category = rejected.category
     if category is None:
         category = provider.classify(rejected.code, None, rejected.text)
-    return DeliveryError(category, rejected.code, rejected.text, retry_after_seconds=rejected.retry_after_seconds)
+    wait = rejected.retry_after_seconds
+    return DeliveryError(
+        ErrorCategory(category),
+        rejected.code,
+        rejected.text,
+        retry_after_seconds=None if wait is None else float(wait),
+    )
 
 
 def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms) -> str:
