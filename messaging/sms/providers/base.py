@@ -388,7 +388,8 @@ def refusal(provider: SmsProvider, rejected: Rejected) -> DeliveryError:
 
     Raises: TypeError or ValueError, for what an adapter of an application's own should not have put into it.
     """
-    if not isinstance(rejected.code, str) or not isinstance(rejected.text, str):
+    said: tuple[object, ...] = (rejected.code, rejected.text)
+    if not all(isinstance(one, str) for one in said):
         raise TypeError(f"{provider.label} refuses with a code or words that are no text")
     category = rejected.category
     if category is None:
