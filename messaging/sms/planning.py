@@ -55,7 +55,8 @@ def plan(
 
     Raises: PreparationError, `REGION_NOT_RESOLVABLE`, `CONFIG_NOT_RESOLVABLE`, `NO_TEMPLATE_BINDING`.
     """
-    region = region_of(record["phone_number"])
+    # A worker has found it out already, to read the routes.
+    region = record.get("region_code") or region_of(record["phone_number"])
     is_pinned = record["provider_config_id"] is not None
     if region is None and not (is_pinned and template is None):
         raise PreparationError(

@@ -12,7 +12,7 @@ from typing import Any
 
 from messaging.sms.planning import BindingCache, plan, template_params
 from messaging.sms.providers.base import OutgoingSms, SmsProvider
-from messaging.sms.routing import RouteCache, provider_config
+from messaging.sms.routing import RouteCache
 from messaging.sms.templates import Templates, find_template, text_of
 from messaging.templates.render import Renderer
 
@@ -70,7 +70,7 @@ def prepare_sms(record: Mapping[str, Any], sources: Sources, *, now: datetime) -
         "prepared_at": now,
     }
     provider = sources.find_provider(way.config["provider_type"])
-    provider.check(provider_config(way.config), outgoing({**record, **prepared}))
+    provider.check(sources.routes.account(way.config), outgoing({**record, **prepared}))
     return prepared
 
 

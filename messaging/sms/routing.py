@@ -46,6 +46,19 @@ class RouteCache:
             engine, SMS_PROVIDER_CONFIG, ttl_seconds=ttl_seconds, ticker=ticker, rank="priority"
         )
         self._routes: KeyedRows[_Served] = KeyedRows(engine, _read_routes, ttl_seconds=ttl_seconds, ticker=ticker)
+        #: By id: a row, and what `provider_config` made of it.
+        self._accounts: dict[int, tuple[Config, ProviderConfig]] = {}
+
+    def account(self, config: Config) -> ProviderConfig:
+        """As `provider_config`, for a row of this cache: decrypted once for as long as the row is cached.
+
+        Raises: PreparationError, `CREDENTIAL_UNREADABLE`.
+        """
+        row, account = self._accounts.get(config["id"], (None, None))
+        if account is None or row is not config:
+            account = provider_config(config)
+            self._accounts[config["id"]] = (config, account)
+        return account
 
     def ensure(self, tenants: Iterable[int], regions: Iterable[str], ids: Iterable[int]) -> None:
         """Have what records of these tenants to these regions and with these providers need, by two queries at most.
