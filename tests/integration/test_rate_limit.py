@@ -165,6 +165,7 @@ def test_many_at_once_take_exactly_what_there_is(server: Valkey, clock: Clock) -
         thread.start()
     for thread in threads:
         thread.join()
+    windows.close()
     waits = [answer.wait_seconds for answer in answers if isinstance(answer, Full)]
     assert len(answers) - len(waits) == 60
     assert len(set(waits)) == len(waits) == 100
@@ -434,6 +435,7 @@ def test_the_windows_are_asked_again_when_the_server_is_back(servers_folder: Pat
         server.start()
         ticker.now += PAUSE_SECONDS
         assert take(windows, per_minute=9) == Taken()
+        windows.close()
 
 
 def test_a_server_that_lost_the_script_is_given_it_again(windows: RateWindows, client: redis.Redis) -> None:
