@@ -668,7 +668,7 @@ def test_what_was_inserted_is_counted_and_nudges_after_the_commit(
 ) -> None:
     nudged = threading.Event()
     target = types.ModuleType("nudge_target")
-    target.__dict__["nudge"] = nudged.set
+    target.__dict__["nudge"] = lambda channel: nudged.set() if channel == "mail" else None
     monkeypatch.setitem(sys.modules, target.__name__, target)
     nudging = make_settings(dispatch={"nudge": "nudge_target:nudge"})
     before = accepted_total()
