@@ -93,7 +93,7 @@ class SendMail:
     html_body: str | None = None
     #: Declared intent for the bodies; None takes what is given.
     body_mode: BodyMode | None = None
-    #: A list that is not empty replaces the template's completely.
+    #: At most 100; a list that is not empty replaces the template's completely.
     attachments: Sequence[FileRef | Attachment] = ()
     #: The tenant's (with scope PLATFORM the platform's) active template of this code gives what the request leaves out.
     template_code: str | None = None

@@ -17,6 +17,8 @@ from messaging.requests import Attachment, FileRef
 
 #: Largest id of a bigint column.
 _MAX_ID = 2**63 - 1
+#: Files of one mail: each is a look-up and a part of its own.
+MAX_FILES = 100
 #: Characters of a content type, as `stored_file` has them.
 _MAX_TYPE_CHARS = 255
 
@@ -57,6 +59,8 @@ def check(attachments: Sequence[Any], *, max_bytes: int, max_file_bytes: int, ha
 
     Raises: AttachmentError.
     """
+    if len(attachments) > MAX_FILES:
+        raise AttachmentError(len(attachments), f"files are more than {MAX_FILES}")
     files = [_entry(entry) for entry in attachments]
     given = [(file.file_name, len(file.content)) for file in files if file.content is not None]
     if given and not has_store:
@@ -144,6 +148,8 @@ def checked_references(stored: Any) -> list[dict[str, Any]]:
     """
     if not isinstance(stored, list):
         raise AttachmentError(type(stored).__name__, "is not a list")
+    if len(stored) > MAX_FILES:
+        raise AttachmentError(len(stored), f"files are more than {MAX_FILES}")
     files = []
     for entry in stored:
         if not isinstance(entry, dict) or not {"file_id", "file_name"} <= entry.keys() <= _REFERENCE:

@@ -79,7 +79,7 @@ def test_it_runs_the_parts_of_the_system() -> None:
         "flower", "web", "mail",
     }  # fmt: skip
     workers = ["worker-control", "worker-mail", "worker-mail-request", "worker-sms"]
-    assert OURS == ["beat", "flower", "migrate", "web", *workers]
+    assert ["beat", "flower", "migrate", "web", *workers] == OURS
 
 
 def test_every_queue_has_a_worker_of_its_own() -> None:

@@ -190,6 +190,7 @@ REJECTED: list[tuple[dict[str, Any], str]] = [
     ({"attachments": [report(content_id="<logo>")]}, "attachments"),
     ({"attachments": [report(content_id="")]}, "attachments"),
     ({"attachments": [report(content_id="a"), report(content_id="a")]}, "attachments"),
+    ({"attachments": [report()] * 101}, "attachments"),
     ({"attachments": [FileRef(file_id=0, file_name="a")]}, "attachments"),
     ({"attachments": [FileRef(file_id=True, file_name="a")]}, "attachments"),
     ({"unsubscribe_list": "l" * 51}, "unsubscribe_list"),
