@@ -43,6 +43,9 @@ MAX_LISTED = 50
 #: Its times are whole seconds, and its clock is not ours.
 SINCE_MARGIN = timedelta(seconds=2)
 
+#: Of a resource, what its package or we compare or take apart as text.
+TEXTS = ("sid", "status", "direction", "to", "body", "error_message", "date_created", "date_sent", "date_updated")
+
 SIGNATURE = "X-Twilio-Signature"
 SIGNATURE_SETTINGS = "X-Twilio-Webhooks-Signature-Settings"
 
@@ -271,10 +274,14 @@ def _is_it(found: "MessageInstance", message: OutgoingSms, since: datetime) -> b
 
 def _has_shape(method: str, said: Any) -> bool:
     """Whether the package can read a success: a resource, or a list of them."""
-    if method == "POST":
-        return isinstance(said, dict)
-    listed = entry(said, "messages")
-    return isinstance(listed, list) and all(isinstance(one, dict) for one in listed)
+    listed = [said] if method == "POST" else entry(said, "messages")
+    return isinstance(listed, list) and all(map(_is_resource, listed))
+
+
+def _is_resource(said: Any) -> bool:
+    if not isinstance(said, dict) or not isinstance(said.get("error_code"), int | str | None):
+        return False
+    return all(isinstance(said.get(name), str | None) for name in TEXTS)
 
 
 def _basic(user: str, password: str) -> str:

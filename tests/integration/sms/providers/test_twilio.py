@@ -152,6 +152,16 @@ def test_a_message_that_failed_at_once_is_refused(desk: Desk, status: str) -> No
     assert desk.send() == Rejected("30003", "gone", ErrorCategory.PERMANENT)
 
 
+@pytest.mark.parametrize("odd", [{"date_created": 5}, {"status": ["queued"]}, {"error_code": float("inf")}])
+def test_a_success_that_the_package_cannot_read_may_have_been_sent(desk: Desk, odd: dict[str, Any]) -> None:
+    desk.server.next.append(Reply(201, {"sid": "SM1", "status": "queued", **odd}))
+
+    with pytest.raises(DeliveryError) as raised:
+        desk.send()
+
+    assert (raised.value.code, raised.value.is_uncertain) == ("BAD_RESPONSE", True)
+
+
 def test_the_newer_shape_of_errors_is_read(desk: Desk) -> None:
     problem = {"type": "https://x/20429", "title": "Too Many Requests", "status": 429, "code": 20429, "message": "slow"}
     desk.server.next.append(Reply(429, problem, {"Retry-After": "600"}))
@@ -247,6 +257,7 @@ class TestLookUp:
             (Reply(302, b"", {"Location": "https://example.com"}), "HTTP_302", ErrorCategory.AUTH),
             (Reply(200, "<html>"), "BAD_RESPONSE", ErrorCategory.UNKNOWN),
             (Reply(200, {}), "BAD_RESPONSE", ErrorCategory.UNKNOWN),
+            (Reply(200, {"messages": [{"sid": "SM1", "date_created": 5}]}), "BAD_RESPONSE", ErrorCategory.UNKNOWN),
         ],
     )
     def test_a_question_without_an_answer_is_an_error(

@@ -9,7 +9,7 @@ import hmac
 import json
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 import jwt
 import pytest
@@ -57,6 +57,13 @@ def signed(algorithm: str = "HS256", key: str = KEY, **changes: Any) -> dict[str
     }
     kept = {name: value for name, value in claims.items() if value is not None}
     return {"messagebird-signature-jwt": jwt.encode(kept, key, algorithm=algorithm)}
+
+
+def test_a_zone_whose_plus_is_not_escaped_is_one() -> None:
+    [found] = bird().parse_receipts(
+        {}, b"", dict(parse_qsl("id=b&status=sent&statusDatetime=2026-06-06T11:22:14+02:00"))
+    )
+    assert found.at == NOW
 
 
 @pytest.mark.parametrize(
