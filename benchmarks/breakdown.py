@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from benchmarks.drain import Ours
 from benchmarks.harness.database import Database, chunks
 from benchmarks.harness.figure import Figure
@@ -43,7 +45,7 @@ def by_process(stand: Stand) -> Iterator[Figure]:
     database = stand.database("by_process")
     with stand.system("by_process") as system:
         processes: dict[str, list[int]] = {
-            "mail workers": [worker.pid for worker in system.mail],
+            "mail workers": [worker.pid for worker in system.workers],
             "control worker": [system.control.pid],
             "beat": [system.beat.pid],
             "PostgreSQL": [stand.postgres.pid or 0],
@@ -91,18 +93,21 @@ def by_module(stand: Stand) -> Iterator[Figure]:
 
 
 def deliver_all(
-    database: Database, worker: DeliveryWorker, mails: int, profile: cProfile.Profile | None = None
+    database: Database,
+    worker: DeliveryWorker,
+    messages: int,
+    profile: cProfile.Profile | None = None,
+    *,
+    table: sa.Table = MAIL_SEND_RECORD,
 ) -> None:
-    """Accept so many mails, lease them, and deliver them in this thread; only the delivery is profiled."""
+    """Accept so many messages, lease them, and deliver them in this thread; only the delivery is profiled."""
     if profile:
         profile.disable()
-    with database.accept(mails) as session:
+    with database.accept(messages, table) as session:
         session.commit()
     leased: list[due.Leased] = []
-    while len(leased) < mails:
-        leased += due.lease(
-            database.autocommit, MAIL_SEND_RECORD, count=500, lease_seconds=120, cursor=due.FIRST_CURSOR
-        )
+    while len(leased) < messages:
+        leased += due.lease(database.autocommit, table, count=500, lease_seconds=120, cursor=due.FIRST_CURSOR)
     pairs = [(row.record_id, row.version) for row in leased]
     if profile:
         profile.enable()

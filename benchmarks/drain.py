@@ -19,14 +19,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from benchmarks.harness.database import Database
-from benchmarks.harness.far_end import SmtpSink, TimingServer
+from benchmarks.harness.far_end import MessageCount
 from benchmarks.harness.figure import Figure, at_least, compare, exactly, interleave, medians
 from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
 from benchmarks.harness.process import ROOT, Child, Group
 from benchmarks.harness.stand import OPPONENT_THREADS, PROCESSES, Stand, System, celery
+from messaging.mail.models import MAIL_SEND_RECORD
 
 MAILS = 8000
 #: The plain task is slow: fewer mails say as much.
@@ -65,14 +67,16 @@ def run(stand: Stand) -> Iterator[Figure]:
 
 
 class Ours:
-    """Mails a second from the accepting commit to the last SENT; `accepted` and `taken` add up over all runs."""
+    """Messages a second from the accepting commit to the last SENT; `accepted` and `taken` add up over all runs."""
 
-    def __init__(self, server: SmtpSink | TimingServer, database: Database, system: System) -> None:
-        self._server, self._database, self._system = server, database, system
+    def __init__(
+        self, server: MessageCount, database: Database, system: System, table: sa.Table = MAIL_SEND_RECORD
+    ) -> None:
+        self._server, self._database, self._system, self._table = server, database, system, table
         self.accepted = self.taken = 0
 
     def __call__(self, mails: int) -> float:
-        return self.drain(self._database.accept(mails), mails)
+        return self.drain(self._database.accept(mails, self._table), mails)
 
     def drain(self, session: Session, mails: int) -> float:
         """Commit what was accepted in this session and wait for all of it."""
@@ -82,7 +86,7 @@ class Ours:
             started = time.perf_counter()
             session.commit()
             self._server.wait_for(before + mails, timeout=300)
-            self._database.wait_until_sent(timeout=60)
+            self._database.wait_until_sent(self._table, timeout=60)
             seconds = time.perf_counter() - started
             time.sleep(0.2)  # a mail sent twice would come now
         self.accepted += mails

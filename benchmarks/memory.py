@@ -31,7 +31,7 @@ def run(stand: Stand) -> Iterator[Figure]:
         ours = Ours(stand.sink, database, system)
         for _ in range(2):
             ours(WARM_UP // 2)
-        bigger = max((worker.pid for worker in system.mail), key=rss_mb)
+        bigger = max((worker.pid for worker in system.workers), key=rss_mb)
         yield Figure("memory of a mail worker", rss_mb(bigger), "MB", bar=at_most(120))
         yield Figure("memory of a mail worker, its share (PSS)", pss_mb(bigger), "MB")
         yield Figure("memory of the control worker", rss_mb(system.control.pid), "MB")

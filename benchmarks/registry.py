@@ -13,6 +13,7 @@ from benchmarks import (
     render,
     slow_server,
     small_window,
+    sms,
     template,
     tick,
 )
@@ -22,6 +23,7 @@ from benchmarks.harness.stand import Stand
 BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "drain": drain.run,
     "slow_server": slow_server.run,
+    "sms": sms.run,
     "template": template.run,
     "hot_tenant": hot_tenant.run,
     "small_window": small_window.run,

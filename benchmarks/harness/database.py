@@ -1,4 +1,4 @@
-"""One database of the stand, and the quick ways to fill it: mails accepted in one transaction, rows by the million."""
+"""One database of the stand, and the quick ways to fill it: accepted in one transaction, or rows by the million."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,21 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from benchmarks.harness.mail import HTML, SENDER, SUBJECT, TEXT, recipient
+from benchmarks.harness.sms import API_KEY, number
+from benchmarks.harness.sms import SENDER as SMS_SENDER
+from benchmarks.harness.sms import TEXT as SMS_TEXT
 from messaging import api
 from messaging.db import encryption
 from messaging.db.engine import autocommitting, create_engine
-from messaging.mail.models import MAIL_SEND_SERVER_CONFIG
-from messaging.requests import BodyMode, SendMail
+from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG
+from messaging.requests import BodyMode, SendMail, SendSms
 from messaging.settings import Settings
+from messaging.sms.models import SMS_SEND_RECORD
 
 _BATCH = 500
 #: How many kinds of unfinished records there are; looks into partial indexes that are empty at the end.
 _UNFINISHED = "SELECT " + " + ".join(
-    f"EXISTS (SELECT 1 FROM mail_send_record WHERE {condition})::int"
+    f"EXISTS (SELECT 1 FROM {{table}} WHERE {condition})::int"
     for condition in ("ready", "NOT ready", "status = 'SENDING'")
 )
 
@@ -52,23 +56,38 @@ class Database:
                 )
             )
 
-    def accept(self, count: int) -> Session:
-        """Accept so many mails in one transaction that is still open: they become due when it is committed."""
+    def add_sms_provider(self, url: str) -> None:
+        """The provider all text messages go out by."""
+        self.use()
+        api.add_sms_provider(
+            name="far end",
+            provider_type="INFOBIP",
+            api_key=API_KEY,
+            api_endpoint=url,
+            sender_number=SMS_SENDER,
+            is_default=True,
+        )
+
+    def accept(self, count: int, table: sa.Table = MAIL_SEND_RECORD) -> Session:
+        """Accept so many messages in one transaction that is still open: they become due when it is committed."""
         self.use()
         session = Session(self.engine)
-        requests = [mail_request(n) for n in range(count)]
         for start in range(0, count, _BATCH):
-            api.send_mail_batch(requests[start : start + _BATCH], session=session)
+            numbers = range(start, min(count, start + _BATCH))
+            if table is SMS_SEND_RECORD:
+                api.send_sms_batch([sms_request(n) for n in numbers], session=session)
+            else:
+                api.send_mail_batch([mail_request(n) for n in numbers], session=session)
         return session
 
-    def wait_until_sent(self, *, timeout: float) -> None:
+    def wait_until_sent(self, table: sa.Table = MAIL_SEND_RECORD, *, timeout: float) -> None:
         """Wait until no record is open or being sent, and check that none ended otherwise."""
         deadline = time.monotonic() + timeout
-        while self.scalar(_UNFINISHED):
+        while self.scalar(_UNFINISHED.format(table=table.name)):
             if time.monotonic() > deadline:
                 raise TimeoutError("there are records that are not finished")
             time.sleep(0.01)
-        lost = self.scalar("SELECT count(*) FROM mail_send_record WHERE status IN ('FAILED', 'DEAD_LETTER')")
+        lost = self.scalar(f"SELECT count(*) FROM {table.name} WHERE status IN ('FAILED', 'DEAD_LETTER')")
         assert not lost, f"{lost:g} records were not sent"
 
     def insert(self, count: int, values: Mapping[str, str]) -> None:
@@ -132,6 +151,11 @@ class Database:
 def mail_request(number: int) -> SendMail:
     """The benchmark's mail, to the recipient with this number."""
     return SendMail(to=[recipient(number)], subject=SUBJECT, text_body=TEXT, html_body=HTML)
+
+
+def sms_request(n: int) -> SendSms:
+    """The benchmark's text message, to this number."""
+    return SendSms(phone_number=number(n), content=SMS_TEXT)
 
 
 def chunks(pairs: Sequence[tuple[int, int]], size: int) -> list[list[list[int]]]:

@@ -1,4 +1,4 @@
-"""The SMTP servers at the far end: Postfix's `smtp-sink`, and one of our own that can be slow and tells times.
+"""The far ends: Postfix's `smtp-sink`, an SMTP server of our own that can be slow and tells times, an SMS provider.
 
 `smtp-sink -c` prints its counters after every message; with a file as its output the last line is the exact count,
 for one `write` a mail. What would make a count lie: reading it before the sink has seen everything; every run waits.
@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.harness.process import Child
 from messaging.embedded import free_port
@@ -48,6 +49,13 @@ class SmtpSink:
         self.child.stop()
 
 
+class MessageCount(Protocol):
+    """A far end that counts what it has taken."""
+
+    def count(self) -> int: ...
+    def wait_for(self, count: int, *, timeout: float) -> None: ...
+
+
 class TimingServer:
     """`benchmarks.harness.timing_server` as a process: answers late on demand, and says when each message began."""
 
@@ -72,6 +80,35 @@ class TimingServer:
         while self.count() < count:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the server took {self.count()} of {count} messages")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self.child.stop()
+
+
+class SmsProvider:
+    """`benchmarks.harness.sms_provider` as a process: takes every message and answers after a delay."""
+
+    def __init__(self, root: Path, *, delay_seconds: float) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        #: Where messages are posted to.
+        self.messages_url = f"{self.url}/sms/3/messages"
+        self._log = root / f"sms-provider-{port}.out"
+        argv = [sys.executable, "-m", "benchmarks.harness.sms_provider", str(port), str(delay_seconds)]
+        self.child = Child("SMS provider", argv, self._log)
+        _wait_for_port(port)
+
+    def count(self) -> int:
+        """How many messages it has taken so far."""
+        return self._log.stat().st_size
+
+    def wait_for(self, count: int, *, timeout: float) -> None:
+        """Wait until it has taken so many."""
+        deadline = time.monotonic() + timeout
+        while self.count() < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the provider took {self.count()} of {count} messages")
             time.sleep(0.01)
 
     def stop(self) -> None:

@@ -17,7 +17,7 @@ import redis
 from cryptography.fernet import Fernet
 
 from benchmarks.harness.database import Database
-from benchmarks.harness.far_end import SmtpSink, TimingServer
+from benchmarks.harness.far_end import SmsProvider, SmtpSink, TimingServer
 from benchmarks.harness.process import Child, Group
 from messaging import programs
 from messaging.db import schema
@@ -80,6 +80,12 @@ class Stand:
         self._started.append(server)
         return server
 
+    def sms_provider(self, *, delay_seconds: float) -> SmsProvider:
+        """A provider of text messages that answers late."""
+        provider = SmsProvider(self.root, delay_seconds=delay_seconds)
+        self._started.append(provider)
+        return provider
+
     def database(self, name: str, *, smtp_port: int | None = None, template: str = "template") -> Database:
         """A database of its own, migrated (or copied from another one), whose mail goes to the port, else the sink."""
         self.postgres.create_database(name, template=template)
@@ -109,13 +115,19 @@ class Stand:
 
     @contextmanager
     def system(
-        self, database: str, *, threads: int = THREADS, variables: Mapping[str, str] | None = None
+        self,
+        database: str,
+        *,
+        queue: str = "mail_send",
+        processes: int = PROCESSES,
+        threads: int = THREADS,
+        variables: Mapping[str, str] | None = None,
     ) -> Iterator["System"]:
-        """Our own processes at work on a database: mail workers, a control worker and beat.
+        """Our own processes at work on a database: workers of one queue, a control worker and beat.
 
         `variables`: settings other than the defaults, as environment variables.
         """
-        system = System(self, database, threads, variables or {})
+        system = System(self, database, queue=queue, processes=processes, threads=threads, variables=variables or {})
         self._started.append(system)
         try:
             yield system
@@ -136,9 +148,11 @@ class Stand:
 
 
 class System(Group):
-    """Two mail workers, a control worker and beat, as an operator starts them; `celeryconfig` has task events on."""
+    """Workers, a control worker and beat, as an operator starts them; `celeryconfig` has task events on."""
 
-    def __init__(self, stand: Stand, database: str, threads: int, variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, stand: Stand, database: str, *, queue: str, processes: int, threads: int, variables: Mapping[str, str]
+    ) -> None:
         environment = stand.environment(database) | dict(variables)
 
         def start(name: str, *arguments: str) -> Child:
@@ -148,12 +162,12 @@ class System(Group):
             argv = programs.worker(queues=[queue], name=name, concurrency=concurrency)
             return Child(name, argv, stand.root / f"{name}.log", environment)
 
-        self.mail = [start_worker(f"mail{n}-{database}", "mail_send", threads) for n in range(PROCESSES)]
+        self.workers = [start_worker(f"{queue}{n}-{database}", queue, threads) for n in range(processes)]
         self.control = start_worker(f"control-{database}", "control", 2)
         schedule = stand.root / f"beat-{database}"
         self.beat = start(f"beat-{database}", "beat", "-s", str(schedule), "--pidfile=", "-l", "INFO")
-        super().__init__([*self.mail, self.control, self.beat])
-        for worker in (*self.mail, self.control):
+        super().__init__([*self.workers, self.control, self.beat])
+        for worker in (*self.workers, self.control):
             worker.wait_for(" ready.")
         self.beat.wait_for("beat: Starting")
 

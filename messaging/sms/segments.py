@@ -16,6 +16,7 @@ GSM_BASIC = frozenset(
 )
 #: Characters of two septets, the escape and one more (section 6.2.1.1).
 GSM_EXTENSION = frozenset("\f^{}\\[~]|€")
+_GSM = GSM_BASIC | GSM_EXTENSION
 
 #: Units (septets; UTF-16 code units) of a message alone, and of each part of several (TS 23.040 section 9.2.3.24.1).
 ROOM = {Encoding.GSM7: (160, 153), Encoding.UCS2: (70, 67)}
@@ -54,7 +55,7 @@ class Segments:
 
 def count(text: str) -> Segments:
     """Encoding, segments and units of a text. Neither an escape with its character nor a surrogate pair is split."""
-    if all(char in GSM_BASIC or char in GSM_EXTENSION for char in text):
+    if _GSM.issuperset(text):
         encoding = Encoding.GSM7
         widths = [2 if char in GSM_EXTENSION else 1 for char in text]
     else:
