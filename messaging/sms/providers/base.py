@@ -69,8 +69,8 @@ CODE_WORDS: tuple[tuple[str, ErrorCategory], ...] = (
 _CODE_WORDS = tuple((re.compile(pattern), category) for pattern, category in CODE_WORDS)
 _SEPARATORS = re.compile(r"[^A-Z0-9]+")
 
-#: What may be a phone number within prose.
-_NUMBER = re.compile(r"[0-9]{7,}")
+#: What may stand between two digits of a phone number within prose.
+_GAP = "[ ().-]{0,2}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,12 +409,12 @@ def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms) -> st
         if secret:
             words = words.replace(secret, "***")
     content = message.content.strip()
-    # A text of a few letters is found in any prose.
-    if len(content) >= 7:
+    # A text of a few letters is found in any prose; a code of a few digits is not.
+    if len(content) >= 7 or (len(content) >= 4 and content.isdigit()):
         words = words.replace(content, "(text)")
-    # With or without its country, with zeros before it, or as we wrote it.
-    own = message.digits[-7:]
-    words = _NUMBER.sub(lambda found: "(number)" if found[0].endswith(own) else found[0], words)
+    # With or without its country, with zeros before it, in groups, or as we wrote it.
+    own = _GAP.join(message.digits[-7:])
+    words = re.sub(rf"(?:[0-9]{_GAP}){{0,10}}{own}(?![0-9])", "(number)", words)
     return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:MAX_TEXT_CHARS]
 
 

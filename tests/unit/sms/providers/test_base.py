@@ -1,6 +1,7 @@
 """What providers share: sms.md sections 6.1 and 6.2."""
 
 import logging
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -108,6 +109,21 @@ def test_a_providers_words_repeat_nothing_of_ours() -> None:
     shown = refusal_text(words, config(api_key="key-1", api_secret="secret-1"), MESSAGE)
 
     assert shown == "*** and *** for +(number) or (number): '(text)'"
+
+
+@pytest.mark.parametrize("written", ["151 1234 5678", "0151-12345678", "(0049) 151.1234.56 78", "4915112345678"])
+def test_the_number_is_not_repeated_however_it_is_grouped(written: str) -> None:
+    assert refusal_text(f"to {written}; 30 days", config(), MESSAGE).replace("(", "") == "to number); 30 days"
+
+
+def test_a_code_alone_is_not_repeated() -> None:
+    assert refusal_text("bad text 482913", config(), OutgoingSms(1, "+4915112345678", "482913")) == "bad text (text)"
+
+
+def test_many_digits_cost_no_time() -> None:
+    began = time.monotonic()
+    refusal_text("1 " * 200_000, config(), MESSAGE)
+    assert time.monotonic() - began < 2
 
 
 def test_a_short_text_does_not_eat_a_providers_words() -> None:
