@@ -257,6 +257,13 @@ def test_what_cannot_be_written_is_the_configurations_fault(server: ProviderServ
     assert not server.requests
 
 
+def test_an_address_of_another_protocol_is_the_configurations_fault() -> None:
+    with client_of() as client, pytest.raises(PreparationError) as raised:
+        client.post("ftp://127.0.0.1/", headers={}, body=b"x")
+
+    assert raised.value.marker is MarkerCode.PROVIDER_CONFIG_INVALID
+
+
 def test_a_closed_client_connects_anew(server: ProviderServer) -> None:
     with client_of() as client:
         client.post(server.url, headers={}, body=b"x")
