@@ -9,6 +9,7 @@ from sqlalchemy import Engine, event
 from messaging import tenancy
 from messaging.errors import PreparationError
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_PROVIDER_REGION
+from messaging.sms.providers.base import ProviderConfig
 from messaging.sms.routing import RouteCache, find_visible_by_id, provider_config
 from messaging.tenancy import PLATFORM_TENANT_ID as PLATFORM
 from tests.integration.sms.accounts import DE, DRAMA, FR, TW, Accounts, record
@@ -193,6 +194,23 @@ def test_secrets_are_read_for_the_process_that_sends_and_stay_out_of_its_words(a
     assert "s3cret" not in repr(config)
     refused = refusal(lambda: provider_config({**row, "api_secret": "lost"}))
     assert (refused.marker, str(refused)[:11]) == ("CREDENTIAL_UNREADABLE", "api_secret ")
+
+
+def test_secrets_are_decrypted_once_for_as_long_as_a_row_is_cached(accounts: Accounts, engine: Engine) -> None:
+    clock = Clock()
+    routes = RouteCache(engine, ttl_seconds=1, ticker=clock)
+    provider_id = accounts.provider(api_key="AC1", api_secret="s3cret")
+
+    def account() -> ProviderConfig:
+        row = routes.find(provider_id)
+        assert row is not None
+        return routes.account(row)
+
+    first = account()
+    assert (first.api_secret, account() is first) == ("s3cret", True)
+    accounts.change(SMS_PROVIDER_CONFIG, provider_id, api_key="AC2")
+    clock.now += 1
+    assert account().api_key == "AC2"
 
 
 class Clock:
