@@ -258,6 +258,26 @@ def _check_region_statement(state: ORMExecuteState) -> None:
             raise ConfigRejected("dial_code", row.get("dial_code"), reason)
 
 
+@event.listens_for(Session, "before_flush")
+def _check_templates(session: Session, _context: UOWTransaction, _instances: Any | None) -> None:
+    """Refuse a template that could not be rendered, before anything is written: the transaction stays usable."""
+    for row in (*session.new, *session.dirty):
+        if isinstance(row, SmsTemplate):
+            # Loads Jinja2, which a process that saves no template never needs.
+            from messaging.sms.template_checks import check_row
+
+            check_row(row)
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _check_template_statement(state: ORMExecuteState) -> None:
+    """The same for templates written by a statement, as far as it holds their values."""
+    if (state.is_insert or state.is_update) and any(mapper.class_ is SmsTemplate for mapper in state.all_mappers):
+        from messaging.sms.template_checks import check_statement
+
+        check_statement(state.statement, state.parameters)
+
+
 SMS_SEND_RECORD: Table = SmsSendRecord.__table__  # type: ignore[assignment]
 SMS_PROVIDER_CONFIG: Table = SmsProviderConfig.__table__  # type: ignore[assignment]
 SMS_PROVIDER_REGION: Table = SmsProviderRegion.__table__  # type: ignore[assignment]
