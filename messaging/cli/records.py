@@ -1,11 +1,12 @@
 """`messaging send`, `sms`, `show`, `list`, `retry`, `cancel`: records of all channels, by id or newest first."""
 
-import json
 import sys
 from dataclasses import asdict
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from mimetypes import guess_type
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -21,11 +22,14 @@ from messaging.cli.values import (
     time_value,
     whole_number,
 )
+from messaging.cli.variables import SingleVariables, Variables, given_variables
 from messaging.delivery.status import SendStatus
 from messaging.errors import ConfigurationError, MessagingError
-from messaging.requests import BodyMode, MessageScope, Priority
+from messaging.requests import Attachment, BodyMode, MessageScope, Priority
 
 app = typer.Typer()
+
+Template = Annotated[str | None, typer.Option(metavar="CODE", help="An active template's code.")]
 
 
 class Channel(StrEnum):
@@ -48,6 +52,17 @@ def send(
     text: Annotated[str | None, typer.Option(help="Plain body; `-` reads standard input.")] = None,
     html: Annotated[str | None, typer.Option(help="HTML body; `-` reads standard input.")] = None,
     body_mode: Annotated[BodyMode | None, typer.Option(parser=member(BodyMode), metavar="MODE")] = None,
+    template: Template = None,
+    template_id: Annotated[
+        int | None,
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="That very template, active or not."),
+    ] = None,
+    variables: Variables = None,
+    var: SingleVariables = None,
+    attach: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A file; may be repeated.")] = None,
+    unsubscribe_list: Annotated[
+        str | None, typer.Option("--list", metavar="NAME", help="Adds a link by which the recipient leaves it.")
+    ] = None,
     reply_to: Annotated[str | None, typer.Option()] = None,
     server: Annotated[int | None, typer.Option(parser=whole_number(1, MAX_ID), metavar="ID")] = None,
     priority: Annotated[Priority | None, typer.Option(parser=member(Priority), metavar="PRIORITY")] = None,
@@ -63,8 +78,11 @@ def send(
     """Accept one mail and print its record's id."""
     from messaging import api
 
-    if text == "-" and html == "-":
-        raise ConfigurationError("--html is '-'; --text reads standard input already")
+    readers = [name for name, value in (("--text", text), ("--html", html), ("--variables", variables)) if value == "-"]
+    if len(readers) > 1:
+        raise ConfigurationError(f"{readers[1]} is '-'; {readers[0]} reads standard input already")
+    given = given_variables(variables, var)
+    attachments = [_attachment(path) for path in attach or ()]
     with acting_for(tenant):
         record_id = api.send_mail(
             to=to,
@@ -74,6 +92,11 @@ def send(
             text_body=sys.stdin.read() if text == "-" else text,
             html_body=sys.stdin.read() if html == "-" else html,
             body_mode=body_mode,
+            template_code=template,
+            template_id=template_id,
+            template_variables=given,
+            attachments=attachments,
+            unsubscribe_list=unsubscribe_list,
             reply_to=reply_to,
             server_config_id=server,
             priority=priority,
@@ -90,10 +113,9 @@ def send(
 def sms(
     number: Annotated[str, typer.Argument(metavar="NUMBER", help="E.164, as +4915112345678.")],
     text: Annotated[str | None, typer.Option(help="The text; `-` reads standard input.")] = None,
-    template: Annotated[str | None, typer.Option(metavar="CODE", help="A template's code.")] = None,
-    variables: Annotated[
-        str | None, typer.Option(metavar="JSON", help="What the template is filled with, a JSON object.")
-    ] = None,
+    template: Template = None,
+    variables: Variables = None,
+    var: SingleVariables = None,
     provider: Annotated[int | None, typer.Option(parser=whole_number(1, MAX_ID), metavar="ID")] = None,
     priority: Annotated[Priority | None, typer.Option(parser=member(Priority), metavar="PRIORITY")] = None,
     scope: Annotated[MessageScope, typer.Option(parser=member(MessageScope), metavar="SCOPE")] = MessageScope.TENANT,
@@ -107,12 +129,15 @@ def sms(
     """Accept one text message and print its record's id."""
     from messaging import api
 
+    if text == "-" and variables == "-":
+        raise ConfigurationError("--variables is '-'; --text reads standard input already")
+    given = given_variables(variables, var)
     with acting_for(tenant):
         record_id = api.send_sms(
             phone_number=number,
             content=sys.stdin.read() if text == "-" else text,
             template_code=template,
-            template_variables=_json_object("--variables", variables),
+            template_variables=given,
             provider_config_id=provider,
             priority=priority,
             scope=scope,
@@ -123,16 +148,12 @@ def sms(
     typer.echo(record_id)
 
 
-def _json_object(option: str, text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
+def _attachment(path: Path) -> Attachment:
     try:
-        value = json.loads(text)
-    except ValueError as exc:
-        raise ConfigurationError(f"{option} is no JSON: {exc}") from exc
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"{option} is no JSON object")
-    return value
+        content = path.read_bytes()
+    except OSError as exc:
+        raise ConfigurationError(f"--attach is {str(path)!r}; it cannot be read ({exc.strerror})") from exc
+    return Attachment(content=content, file_name=path.name, content_type=guess_type(path.name)[0])
 
 
 @app.command()

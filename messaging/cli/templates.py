@@ -1,16 +1,14 @@
 """`messaging template ...`: a tenant's mail templates, listed, shown, previewed, and kept as files."""
 
-import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from messaging.cli.acting import acting_for, print_json, refused
 from messaging.cli.values import MAX_ID, AsJson, Tenant, whole_number
-from messaging.errors import ConfigurationError
+from messaging.cli.variables import SingleVariables, Variables, given_variables
 
 template = typer.Typer(help="Mail templates.")
 
@@ -66,13 +64,8 @@ def show(code: Code = None, template_id: TemplateId = None, as_json: AsJson = Fa
 def preview(
     code: Code = None,
     template_id: TemplateId = None,
-    variables: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Variables as a JSON object; `-` reads standard input.")
-    ] = None,
-    var: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=TEXT", help="One variable, such as user.name=Kim; may be repeated."),
-    ] = None,
+    variables: Variables = None,
+    var: SingleVariables = None,
     as_json: AsJson = False,
     tenant: Tenant = None,
 ) -> int:
@@ -80,7 +73,7 @@ def preview(
     from messaging import api
     from messaging.templates.errors import RenderError
 
-    given = _variables(variables, var or [])
+    given = given_variables(variables, var)
     with acting_for(tenant):
         try:
             rendered = api.preview_mail_template(template_id, code, given)
@@ -155,32 +148,3 @@ def export_folder(
         written = api.export_mail_templates(folder, codes or None)
     for path in written:
         typer.echo(path)
-
-
-def _variables(source: str | None, single: list[str]) -> dict[str, Any]:
-    """The variables of a file and of single options, which win.
-
-    Raises: ConfigurationError, naming the option.
-    """
-    given: Any = {}
-    if source is not None:
-        try:
-            text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-            given = json.loads(text)
-        except (OSError, ValueError, RecursionError) as exc:
-            reason = exc.strerror if isinstance(exc, OSError) else exc
-            raise ConfigurationError(f"--variables is {source!r}; no JSON can be read there ({reason})") from None
-        if not isinstance(given, dict):
-            raise ConfigurationError(f"--variables is {source!r}; it holds no JSON object")
-    for option in single:
-        name, equals, text = option.partition("=")
-        *path, last = name.split(".")
-        if not equals or not all((*path, last)):
-            raise ConfigurationError(f"--var is {option!r}; allowed: NAME=TEXT, such as user.name=Kim")
-        within = given
-        for step in path:
-            within = within.setdefault(step, {})
-            if not isinstance(within, dict):
-                raise ConfigurationError(f"--var is {option!r}; {step} is no object")
-        within[last] = text
-    return dict(given)

@@ -118,6 +118,23 @@ def test_send_reads_a_body_from_standard_input(run: Run, monkeypatch: pytest.Mon
     assert run("show", answer.out.strip(), "--bodies", "--json").json["body_html"] == "<p>From a file.</p>"
 
 
+def test_send_fills_a_template_and_attaches_files(run: Run, engine: Engine, tmp_path: Path) -> None:
+    report, variables = tmp_path / "Prüfbericht.pdf", tmp_path / "variables.json"
+    report.write_bytes(b"%PDF-1.7")
+    variables.write_text('{"order": {"number": 7}, "name": "x"}')
+    argv = ["--to", "ada@example.com", "--template", "welcome", "--list", "news", "--attach", report]
+    answer = run("send", *argv, "--variables", variables, "--var", "name=Ada")
+    with engine.connect() as connection:
+        row = connection.execute(text("SELECT * FROM mail_send_record")).one()
+        stored = connection.execute(text("SELECT content, content_type FROM stored_file")).one()
+    assert (row.id, row.template_code, row.unsubscribe_list) == (int(answer.out), "welcome", "news")
+    assert row.template_variables == {"order": {"number": 7}, "name": "Ada"}
+    assert [(a["file_name"], a["content_type"]) for a in row.attachments] == [("Prüfbericht.pdf", "application/pdf")]
+    assert (bytes(stored.content), stored.content_type) == (b"%PDF-1.7", "application/pdf")
+    by_id = int(run("send", "--to", "ada@example.com", "--template-id", "12").out)
+    assert run("show", by_id, "--json").json["template"] == "id 12"
+
+
 def test_send_with_the_same_key_answers_the_same_id(run: Run) -> None:
     first = send(run, "ada@example.com", "--idempotency-key", "order-1")
     assert send(run, "ada@example.com", "--idempotency-key", "order-1") == first
@@ -136,6 +153,14 @@ def test_send_with_the_same_key_answers_the_same_id(run: Run) -> None:
         (["--to", "ada@example.com", "--text", "x", "--server", "0"], ("--server", "0")),
         (["--to", "ada@example.com", "--text", "x", "--subject", "s" * 501], ("subject",)),
         (["--to", "ada@example.com", "--text", "-", "--html", "-"], ("--html", "'-'")),
+        (["--to", "ada@example.com", "--text", "-", "--variables", "-"], ("--variables", "'-'")),
+        (
+            ["--to", "ada@example.com", "--template", "x", "--variables", "nosuch.json"],
+            ("--variables", "'nosuch.json'"),
+        ),
+        (["--to", "ada@example.com", "--template", "x", "--var", "name"], ("--var", "'name'")),
+        (["--to", "ada@example.com", "--template", "x" * 101], ("template_code",)),
+        (["--to", "ada@example.com", "--text", "x", "--attach", "nosuch.pdf"], ("--attach", "'nosuch.pdf'")),
         (["--to", "ada@example.com", "--text", "x", "--tenant", "7"], ("--tenant", "7", "MULTI_TENANCY")),
     ],
 )
@@ -312,7 +337,7 @@ def test_a_text_message_is_accepted_shown_listed_retried_and_cancelled(run: Run,
     mail = send(run)
     answer = run("sms", "+4915112345678", "--text", "Your code is 4711.", "--priority", "high")
     text_id = int(answer.out)
-    by_template = int(run("sms", "+33123456789", "--template", "otp", "--variables", '{"code": 1}').out)
+    by_template = int(run("sms", "+33123456789", "--template", "otp", "--var", "code=1").out)
     told = run("show", text_id, "--json").json
     assert (told["channel"], told["phone_number"], told["priority"]) == ("sms", "+4915112345678", "HIGH")
     assert "content" not in told
