@@ -99,6 +99,17 @@ class PoisonConsumer(Consumer):
 
         return on_task_received
 
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """The broker is lost. A message in hand at that moment must not end the worker.
+
+        Kombu gives it back over the connection that is gone and raises what Celery takes for a bug. The lease brings
+        back what it named; a mail request is repeated by the broker.
+        """
+        try:
+            super().on_connection_error_after_connected(exc)
+        except AttributeError:
+            logger.warning("the broker was lost with a message in hand", extra={"error": type(exc).__name__})
+
     def on_decode_error(self, message: Any, exc: Exception) -> None:
         """The body cannot be decoded: Celery sends no signal for that."""
         archive(_describe(message, PoisonType.UNDECODABLE, exc))

@@ -30,7 +30,7 @@ MAX_ID = 2**63 - 1
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCK_END = re.compile(r"(?>\r\n?|\n)(?:[ \t]*(?>\r\n?|\n))+")
 #: What Jinja2 reads; it is neither text nor html. None reaches beyond the next opening, which keeps this linear.
-_JINJA = re.compile(r"\{\{(?:(?!\{\{|\}\}).)*+\}\}|\{%(?:(?!\{%|%\}).)*+%\}|\{#(?:(?!\{#|#\}).)*+#\}", re.DOTALL)
+_JINJA = re.compile(r"\{\{(?:(?!\{\{|\}\}).)*\}\}|\{%(?:(?!\{%|%\}).)*%\}|\{#(?:(?!\{#|#\}).)*#\}", re.DOTALL)
 #: Stands for one of these while the text around it changes; html and its parsers leave such characters alone.
 _PLACEHOLDER = re.compile("\ue000([0-9]+)\ue001")
 

@@ -371,8 +371,8 @@ def attachments_of(raw: bytes) -> list[tuple[str, bytes, str]]:
     mailboxes=[Mailbox("", "a@example.com")],
     html="",
     text="",
-    files=[],
-    inline=[],
+    files=[(b"", "<a>.pdf", None), (b"", "<>", None)],
+    inline=[(b"", "<>", "image/png")],
 )
 def test_whatever_is_given_comes_back_and_nothing_else(
     subject: str,

@@ -19,8 +19,8 @@ from tests.unit.templates.attacks import EXHAUSTING, HARD_TO_COMPILE, REACHING, 
 
 SECONDS = 0.05
 #: What one operation may take, and compiling, on a slow machine.
-OVERRUN_SECONDS = 0.4
-COMPILE_SECONDS = 1.5
+OVERRUN_SECONDS = 3.0
+COMPILE_SECONDS = 4.0
 
 RENDERER = Renderer(max_chars=1_048_576, seconds=SECONDS, ticker=time.thread_time)
 
