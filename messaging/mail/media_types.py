@@ -24,9 +24,8 @@ _MAX_CHARS = 255
 _OURS = re.compile(r"name|filename|boundary|.*\*.*", re.IGNORECASE)
 _MAX_PARAMETER_CHARS = 70
 
-#: Quoted as it is, and read the same by everybody: some take a semicolon in quotes for the end, two spaces for one, or
-#: angle brackets for another kind of quotes.
-_PLAIN = re.compile(r"[!#-:=?-\[\]-~]+(?: [!#-:=?-\[\]-~]+)*")
+#: Quoted as it is, and read the same by everybody: some take a semicolon in quotes for the end, or two spaces for one.
+_PLAIN = re.compile(r"[!#-:<-\[\]-~]+(?: [!#-:<-\[\]-~]+)*")
 #: Left alone in an extended value; less than RFC 2231 allows, as some readers stumble over the rest.
 _UNESCAPED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._")
 _CHARSET = "utf-8''"

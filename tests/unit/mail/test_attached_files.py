@@ -358,7 +358,9 @@ def attachments_of(raw: bytes) -> list[tuple[str, bytes, str]]:
             octets = part.get_payload(decode=True)
             assert isinstance(octets, bytes)
             assert not part.defects
-            found.append((str(part.get_filename()), octets, str(part.get_content_disposition())))
+            # `get_filename` would take angle brackets around a name away.
+            name = part["Content-Disposition"].params.get("filename")
+            found.append((str(name), octets, str(part.get_content_disposition())))
     return found
 
 
