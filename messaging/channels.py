@@ -1,6 +1,7 @@
 """The channels there are, for whoever serves all of them: table, labels and queue of each, and whose a record is.
 
-How a worker builds one: `tasks.channels`.
+How a worker builds one: `tasks.channels`. What a channel sends with is loaded by who sends: beat, ticks and workers of
+another channel do without.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +13,8 @@ from sqlalchemy import Connection, Table, literal, select, union_all
 from messaging.db.filters import owning_tenant
 from messaging.delivery.channel import UNKNOWN_PROVIDER
 from messaging.errors import RecordNotFound
-from messaging.mail import channel as mail
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.settings import Settings
-from messaging.sms import channel as sms
 from messaging.sms.models import SMS_SEND_RECORD
 
 
@@ -33,19 +32,31 @@ class ChannelFacts:
     queue: Callable[[Settings], str]
 
 
+def _mail_recipients(content: Mapping[str, Any]) -> Sequence[str]:
+    from messaging.mail.channel import envelope_recipients
+
+    return envelope_recipients(content)
+
+
+def _sms_recipients(content: Mapping[str, Any]) -> Sequence[str]:
+    from messaging.sms.channel import recipients
+
+    return recipients(content)
+
+
 CHANNELS: Mapping[str, ChannelFacts] = {
-    mail.NAME: ChannelFacts(
-        name=mail.NAME,
-        provider=mail.PROVIDER,
+    "mail": ChannelFacts(
+        name="mail",
+        provider="smtp",
         table=MAIL_SEND_RECORD,
-        recipients=mail.envelope_recipients,
+        recipients=_mail_recipients,
         queue=lambda settings: settings.queues.mail_send,
     ),
-    sms.NAME: ChannelFacts(
-        name=sms.NAME,
+    "sms": ChannelFacts(
+        name="sms",
         provider=UNKNOWN_PROVIDER,
         table=SMS_SEND_RECORD,
-        recipients=sms.recipients,
+        recipients=_sms_recipients,
         queue=lambda settings: settings.queues.sms_send,
     ),
 }

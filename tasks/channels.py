@@ -1,4 +1,4 @@
-"""How a worker process builds each channel. What else there is to know of them: `messaging.channels`."""
+"""How a worker process builds each channel, and loads what it sends with. The rest of it: `messaging.channels`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,13 +7,7 @@ from sqlalchemy import Engine
 
 from messaging.clock import boot_seconds, utc_now
 from messaging.delivery.channel import Channel
-from messaging.mail import channel as mail
-from messaging.mail.channel import MailChannel
-from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
-from messaging.sms import channel as sms
-from messaging.sms.channel import SmsChannel
-from messaging.sms.providers.http import HttpClient, HttpLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +22,9 @@ class BuiltChannel:
 
 
 def _build_mail(engine: Engine, settings: Settings) -> BuiltChannel:
+    from messaging.mail.channel import MailChannel
+    from messaging.mail.smtp import SmtpTransport
+
     transport = SmtpTransport(
         settings.mail.transport, ehlo_name=settings.mail.resolved_ehlo_name, debug=settings.mail.debug
     )
@@ -36,6 +33,9 @@ def _build_mail(engine: Engine, settings: Settings) -> BuiltChannel:
 
 
 def _build_sms(engine: Engine, settings: Settings) -> BuiltChannel:
+    from messaging.sms.channel import SmsChannel
+    from messaging.sms.providers.http import HttpClient, HttpLimits
+
     client = HttpClient(HttpLimits.of(settings))
     channel = SmsChannel(engine, settings, client, clock=utc_now, ticker=boot_seconds)
     # The client closes what has idled for too long when it is next used.
@@ -43,4 +43,4 @@ def _build_sms(engine: Engine, settings: Settings) -> BuiltChannel:
 
 
 #: By the channel's name.
-BUILDERS: dict[str, Callable[[Engine, Settings], BuiltChannel]] = {mail.NAME: _build_mail, sms.NAME: _build_sms}
+BUILDERS: dict[str, Callable[[Engine, Settings], BuiltChannel]] = {"mail": _build_mail, "sms": _build_sms}

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, Row, TextClause, insert
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,8 +21,11 @@ from sqlalchemy.orm import Session
 from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_away, is_passing
 from messaging.sms.models import SMS_RECEIPT, DeliveryStatus, SmsSendRecord
-from messaging.sms.providers.base import Receipt
 from messaging.sms.receipt_statements import APPLY_STORED, APPLY_WAITING, RECORD
+
+if TYPE_CHECKING:
+    # With it comes what talks to providers, 4 MB that the workers of ticks do without.
+    from messaging.sms.providers.base import Receipt
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +98,7 @@ def store_receipts(
     provider_config_id: int,
     tenant_id: int,
     raw: bytes | str,
-    receipts: Sequence[Receipt],
+    receipts: "Sequence[Receipt]",
 ) -> list[int]:
     """Keep what one request of a provider said; answers the rows' ids. Runs in the caller's transaction.
 
@@ -133,7 +136,7 @@ def take_receipts(
     provider_config_id: int,
     tenant_id: int,
     raw: bytes | str,
-    receipts: Sequence[Receipt],
+    receipts: "Sequence[Receipt]",
 ) -> Applied:
     """Store what one request of a provider said, commit it, then apply it: what a receipt endpoint calls.
 
