@@ -9,6 +9,7 @@ MessagingError
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
+  ReceiveError                  a mailbox cannot be fetched, or a folder not go on
   ReceiptUnreadable(ValueError) a provider's receipt or inbound message cannot be read
   StateError                    a requeue of a Sent, Sending or cancelled record
   RecordNotFound(LookupError)   no record or configuration with this id in the tenant
@@ -150,6 +151,10 @@ class DeliveryError(MessagingError):
         #: Whether the message may have been delivered although no reply said so.
         self.is_uncertain = is_uncertain
         super().__init__(f"{code}: {text}")
+
+
+class ReceiveError(MessagingError):
+    """A mailbox cannot be reached or read; the text names host and port, never a credential."""
 
 
 class ReceiptUnreadable(MessagingError, ValueError):

@@ -169,6 +169,38 @@ class MailTransportSettings(_Area):
     max_messages: int = Field(default=100, ge=1)
 
 
+class MailFetchSettings(_Area):
+    """Fetching mailboxes."""
+
+    #: Seconds between two fetches of a mailbox that names no interval of its own.
+    interval_seconds: int = Field(default=300, ge=15, le=MAX_SECONDS)
+    #: Messages of one folder in one fetch.
+    batch_limit: Count = 100
+    #: Seconds after which the holder of a folder is presumed dead.
+    lease_timeout_seconds: Seconds = 3600
+    #: Seconds one fetch of a mailbox may take, looked at between messages.
+    time_budget_seconds: Seconds = 3000
+    #: Bytes of a message that is stored whole.
+    max_message_bytes: int = Field(default=104_857_600, ge=1)
+    #: Bytes of one attachment that is kept.
+    max_attachment_bytes: int = Field(default=20_971_520, ge=1)
+    #: Whether the raw source of every mail is kept as a file.
+    archive_eml: bool = False
+    #: Depth of nested parts, the root is 0.
+    max_mime_depth: int = Field(default=10, ge=1, le=100)
+    #: Parts of one message, attachments among them.
+    max_mime_parts: int = Field(default=100, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _budget_within_lease(self) -> Self:
+        if self.time_budget_seconds >= self.lease_timeout_seconds:
+            raise ValueError(
+                f"MAIL__FETCH__TIME_BUDGET_SECONDS is {self.time_budget_seconds:g};"
+                f" allowed: less than MAIL__FETCH__LEASE_TIMEOUT_SECONDS, {self.lease_timeout_seconds:g}"
+            )
+        return self
+
+
 def _is_domain(name: str) -> bool:
     return len(name) <= 255 and all(
         len(label) <= 63
@@ -204,6 +236,7 @@ class MailSettings(_Area):
     #: What EHLO says; empty takes the host's full name, else an address literal.
     ehlo_name: str = ""
     transport: MailTransportSettings = MailTransportSettings()
+    fetch: MailFetchSettings = MailFetchSettings()
 
     @field_validator("ehlo_name")
     @classmethod
@@ -236,6 +269,15 @@ class SmsSettings(_Area):
     transport: SmsTransportSettings = SmsTransportSettings()
 
 
+class SuppressionSettings(_Area):
+    """What received mail puts on the suppression list."""
+
+    #: Addresses that a bounce says are of no use.
+    hard_bounces: bool = True
+    #: Addresses that complain (feedback reports).
+    complaints: bool = True
+
+
 class QueueSettings(_Area):
     """Names of the worker queues."""
 
@@ -243,6 +285,8 @@ class QueueSettings(_Area):
     mail_send: QueueName = "mail_send"
     #: Deliveries of text messages.
     sms_send: QueueName = "sms_send"
+    #: Fetches of mailboxes.
+    mail_fetch: QueueName = "mail_fetch"
     #: Mails asked for by other services.
     mail_request: QueueName = "mail_request"
     #: Ticks, sweeps and heartbeats.
@@ -354,6 +398,7 @@ class Settings(BaseSettings):
     quota: QuotaSettings = QuotaSettings()
     mail: MailSettings = MailSettings()
     sms: SmsSettings = SmsSettings()
+    suppression: SuppressionSettings = SuppressionSettings()
     queues: QueueSettings = QueueSettings()
     celery: CelerySettings = CelerySettings()
     delivery: DeliverySettings = DeliverySettings()

@@ -7,6 +7,7 @@ import messaging.files
 import messaging.mail.models
 import messaging.provisioning
 import messaging.quota
+import messaging.receive.models
 import messaging.sms.models
 import messaging.suppression  # noqa: F401 - each fills the metadata
 from messaging.db.base import Base

@@ -1,0 +1,1 @@
+"""What an inbound mail is: one rule a file, in order, then flags; see `messaging.receive.classify.chain`."""
