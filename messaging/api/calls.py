@@ -1,0 +1,73 @@
+"""What the functions of the public face have in common: whose transaction, which record, which request."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from messaging.api.process import environment
+from messaging.db.session import transaction
+from messaging.delivery.request_fields import MAX_ID
+from messaging.errors import MessageRejected, RecordNotFound
+from messaging.mail.models import MailSendRecord
+from messaging.requests import SendMail, SendSms
+
+RequestT = TypeVar("RequestT", SendMail, SendSms)
+
+
+@contextmanager
+def in_session(session: Session | None) -> Iterator[Session]:
+    """The caller's session, or a transaction of its own."""
+    if session is not None:
+        yield session
+        return
+    with transaction(environment().engine) as own:
+        yield own
+
+
+@contextmanager
+def in_connection(session: Session | None) -> Iterator[Connection]:
+    """The same session's connection to our tables, also where the session is bound to several databases."""
+    with in_session(session) as s:
+        yield s.connection(bind_arguments={"mapper": MailSendRecord})
+
+
+def known_id(value: object) -> int:
+    """A record's id. What is none is told before the database sees it: an error there ends the caller's transaction.
+
+    Raises: TypeError; RecordNotFound for a number that no id can be.
+    """
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"a record id is an int, not {value!r}")
+    if not 1 <= value <= MAX_ID:
+        raise RecordNotFound(f"no record {value}")
+    return int(value)
+
+
+def given(
+    function: str, kind: type[RequestT], channel: str, request: RequestT | None, fields: Mapping[str, Any]
+) -> RequestT | None:
+    """The request, or the one that the fields make.
+
+    Raises: TypeError for a mix of both and for a field there is none of; MessageRejected where a required one is
+    missing.
+    """
+    if not fields:
+        return request
+    if request is not None:
+        raise TypeError(f"{function} takes a {kind.__name__} or its fields, not both")
+    known = kind.__dataclass_fields__
+    unknown = sorted(set(fields) - set(known))
+    if unknown:
+        raise TypeError(f"{function} has no field {unknown[0]!r}; it has {', '.join(known)}")
+    missing = [
+        name
+        for name, field in known.items()
+        if name not in fields and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if missing:
+        raise MessageRejected(channel, missing[0], None, "is required")
+    return kind(**fields)

@@ -1,0 +1,179 @@
+"""What whoever runs this sets and looks at: quotas, suppression lists, a tenant's first rows."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from sqlalchemy.orm import Session
+
+from messaging import provisioning, quota, suppression, suppression_admin, suppression_files
+from messaging.api.calls import in_session
+from messaging.api.process import environment
+from messaging.mail import channel as mail_channel
+from messaging.mail import unsubscribing
+from messaging.mail.unsubscribing import Subscription
+from messaging.provisioning import SeedResult
+from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
+from messaging.requests import SuppressionReason
+from messaging.suppression_admin import SuppressionLine
+from messaging.suppression_files import SuppressionsImported
+
+
+def quota_usage(tenant_id: int | None = None, *, session: Session | None = None) -> Usage:
+    """What a tenant has used of this month's quota, and its limit; zeros where nothing was charged yet.
+
+    None is the current tenant; -1 is the platform's own. The platform may ask for any.
+
+    Raises:
+        TenantMismatch: Another tenant's.
+    """
+    settings = environment().settings
+    with in_session(session) as s:
+        return quota.usage(s, tenant_id, settings.quota)
+
+
+def quota_history(
+    tenant_id: int | None = None, *, months: int = 24, session: Session | None = None
+) -> Sequence[MonthUsage]:
+    """A tenant's months in which something was charged, newest first. Raises: as `quota_usage`."""
+    environment()
+    with in_session(session) as s:
+        return quota.history(s, tenant_id, months=months)
+
+
+def set_quota_limits(
+    tenant_id: int,
+    *,
+    mail: int | Unchanged | None = UNCHANGED,
+    sms: int | Unchanged | None = UNCHANGED,
+    session: Session | None = None,
+) -> None:
+    """Set a tenant's monthly limits, as the platform: None is the default of the settings, 0 lets nothing out.
+
+    Raises:
+        TenantMismatch: A tenant asks for it.
+        ValueError: A limit below 0, or no whole number.
+    """
+    environment()
+    with in_session(session) as s:
+        quota.set_limits(s, tenant_id, mail=mail, sms=sms)
+
+
+def add_suppression(
+    address: str,
+    *,
+    channel: str = mail_channel.NAME,
+    reason: SuppressionReason | str = SuppressionReason.MANUAL,
+    sender: str = "",
+    list_name: str = "",
+    note: str | None = None,
+    session: Session | None = None,
+) -> int:
+    """Put an address, or with channel `sms` a number in E.164, on this tenant's suppression list; answers its id.
+
+    It gets nothing by attempts that begin after the commit; with `list_name` no mail of that list, with `sender` no
+    text message of that sender. What is on the list already stays as it is.
+
+    Raises:
+        EntryRejected: Names field and value; nothing was written.
+    """
+    environment()
+    with in_session(session) as s:
+        return suppression_admin.suppress(
+            s, address, channel=channel, reason=reason, sender=sender, list_name=list_name, note=note
+        )
+
+
+def lift_suppression(entry_id: int, *, note: str, session: Session | None = None) -> bool:
+    """Lift an entry of this tenant's suppression list, saying why; answers False when it was lifted before.
+
+    Raises:
+        EntryRejected: The note is blank or too long.
+        RecordNotFound: No such entry in this tenant.
+    """
+    environment()
+    with in_session(session) as s:
+        return suppression.lift(s, entry_id, note=note)
+
+
+def list_suppressions(
+    *,
+    channel: str | None = None,
+    search: str | None = None,
+    reason: SuppressionReason | None = None,
+    with_lifted: bool = False,
+    limit: int = 50,
+    before: int | None = None,
+    session: Session | None = None,
+) -> list[SuppressionLine]:
+    """Entries of this tenant's suppression list, newest first; `search` is a part of the address or number.
+
+    `before` is the id of the last entry of the page before.
+    """
+    environment()
+    with in_session(session) as s:
+        return suppression_admin.page(
+            s, channel=channel, search=search, reason=reason, include_lifted=with_lifted, limit=limit, before=before
+        )
+
+
+def import_suppressions(
+    source: TextIO,
+    *,
+    name: str = "-",
+    channel: str = mail_channel.NAME,
+    reason: SuppressionReason | str = SuppressionReason.MANUAL,
+    dry_run: bool = False,
+    session: Session | None = None,
+) -> SuppressionsImported:
+    """Put the entries of a CSV file on this tenant's suppression list, all or none.
+
+    Raises:
+        FileRejected: Names the bad lines by number; nothing was written.
+    """
+    environment()
+    with in_session(session) as s:
+        return suppression_files.import_entries(s, source, name=name, channel=channel, reason=reason, dry_run=dry_run)
+
+
+def export_suppressions(target: TextIO, *, with_lifted: bool = False, session: Session | None = None) -> int:
+    """Write this tenant's suppression list as a CSV file that `import_suppressions` reads; answers how many entries."""
+    environment()
+    with in_session(session) as s:
+        return suppression_files.export_entries(s, target, include_lifted=with_lifted)
+
+
+def find_subscription(token: str, *, session: Session | None = None) -> Subscription | None:
+    """What the token of an unsubscribe link is about; changes nothing. None for a token that we did not sign."""
+    environment()
+    with in_session(session) as s:
+        return unsubscribing.find_subscription(s, token)
+
+
+def unsubscribe(token: str, *, session: Session | None = None) -> Subscription | None:
+    """Leave the mailing list that an unsubscribe link is about (RFC 8058); None for a token that we did not sign.
+
+    Needs no tenant: the token names it. Again, nothing changes.
+    """
+    environment()
+    with in_session(session) as s:
+        return unsubscribing.unsubscribe(s, token)
+
+
+def provision_tenant(
+    session: Session | None,
+    tenant_id: int,
+    folder: Path,
+    *,
+    rebuild: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> list[SeedResult]:
+    """Apply a tenant's seeds once; see `messaging.provisioning.provision_tenant`. None: a transaction of its own.
+
+    Raises:
+        FileRejected: Names file, key, field and value; nothing was written.
+        TenantMismatch: The current tenant is another, or such a tenant cannot be.
+    """
+    environment()
+    with in_session(session) as s:
+        return provisioning.provision_tenant(s, tenant_id, folder, rebuild=rebuild, environ=environ)

@@ -1,0 +1,148 @@
+"""Send records of both channels: where they stand, try again, call off."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.orm import Session
+
+from messaging.api.calls import in_connection, known_id
+from messaging.api.process import environment
+from messaging.channels import CHANNELS, channel_of
+from messaging.delivery import requeue
+from messaging.delivery.cancel import Cancelled
+from messaging.delivery.cancel import cancel as cancel_record
+from messaging.delivery.status import SendStatus
+from messaging.errors import RecordNotFound
+from messaging.mail.models import MAIL_SEND_RECORD
+from messaging.sms import channel as sms
+from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
+
+
+def retry(record_id: int, *, session: Session | None = None) -> None:
+    """Ask for another attempt of a record that is waiting, failed or dead: due now, same content if it was prepared.
+
+    From a final state `retry_count` goes up by one and counts on: the budget is not re-armed. Recipients that accepted
+    the mail never get it again.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+        StateError: It is SENT, SENDING, cancelled, has nobody left to send to, or changed meanwhile.
+    """
+    record_id = known_id(record_id)
+    with in_connection(session) as connection:
+        channel = channel_of(connection, record_id)
+        requeue.retry(connection, channel.table, channel.recipients, record_id, channel=channel.name)
+
+
+def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) -> int:
+    """As `retry` for many; skips those it would refuse and answers how many were requeued."""
+    ids = []
+    for record_id in record_ids:
+        with suppress(RecordNotFound):
+            ids.append(known_id(record_id))
+    with in_connection(session) as connection:
+        return sum(
+            requeue.retry_batch(connection, channel.table, channel.recipients, ids, channel=channel.name)
+            for channel in CHANNELS.values()
+        )
+
+
+def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
+    """Call a record off; the answer says truthfully whether it was, will be or may have been sent.
+
+    In a caller's session the answer holds once that transaction commits.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+    """
+    record_id = known_id(record_id)
+    with in_connection(session) as connection:
+        channel = channel_of(connection, record_id)
+        return cancel_record(connection, channel.table, record_id, channel=channel.name)
+
+
+@dataclass(frozen=True, slots=True)
+class MailStatus:
+    """Where a mail stands, and why."""
+
+    id: int
+    subject: str | None
+    to: list[str]
+    status: SendStatus
+    retry_count: int
+    next_attempt_at: datetime
+    error_code: str | None
+    error_message: str | None
+    sent_at: datetime | None
+    #: Envelope recipient -> result, code, text, at.
+    recipient_results: dict[str, dict[str, Any]]
+    uncertain: bool
+    bounced: bool
+    bounce_code: str | None
+    read_receipt_received: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SmsStatus:
+    """Where a text message stands, and why."""
+
+    id: int
+    #: E.164 with the plus.
+    phone_number: str
+    status: SendStatus
+    retry_count: int
+    next_attempt_at: datetime
+    error_code: str | None
+    error_message: str | None
+    sent_at: datetime | None
+    uncertain: bool
+    #: None before it is prepared, as are the three after it.
+    provider_config_id: int | None
+    provider_type: str | None
+    encoding: Encoding | None
+    #: Messages that are charged.
+    segments: int | None
+    #: What the provider calls the message; None until it took it.
+    provider_message_id: str | None
+    #: What the provider's receipts said of it.
+    delivery_status: DeliveryStatus
+    delivery_status_updated_at: datetime | None
+
+
+def status(record_id: int, *, session: Session | None = None) -> MailStatus | SmsStatus:
+    """Where a mail or text message stands.
+
+    Raises:
+        RecordNotFound: No such record in this tenant.
+    """
+    record_id = known_id(record_id)
+    environment()
+    with in_connection(session) as connection:
+        if channel_of(connection, record_id).name == sms.NAME:
+            return _sms_status(connection, record_id)
+        return _mail_status(connection, record_id)
+
+
+def _mail_status(connection: Connection, record_id: int) -> MailStatus:
+    t = MAIL_SEND_RECORD
+    names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
+    statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
+    fields = dict(connection.execute(statement).one()._mapping)
+    return MailStatus(**fields | {"status": SendStatus(fields["status"])})
+
+
+def _sms_status(connection: Connection, record_id: int) -> SmsStatus:
+    t = SMS_SEND_RECORD
+    statement = select(*(t.c[name] for name in SmsStatus.__dataclass_fields__)).where(t.c.id == record_id)
+    fields = dict(connection.execute(statement).one()._mapping)
+    encoding = fields["encoding"]
+    kinds = {
+        "status": SendStatus(fields["status"]),
+        "encoding": None if encoding is None else Encoding(encoding),
+        "delivery_status": DeliveryStatus(fields["delivery_status"]),
+    }
+    return SmsStatus(**fields | kinds)
