@@ -1,7 +1,9 @@
 """How the command line shows records and findings to people: tables and labelled lines, nothing decided here."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -257,6 +259,26 @@ def print_suppressions(lines: Sequence[SuppressionLine], next_before: int | None
     console.print(shown if lines else "no entries")
     if next_before is not None:
         console.print(f"older ones: --before {next_before}")
+
+
+def print_classified(lines: Sequence[dict[str, Any]]) -> None:
+    """`messaging classify`: the values of `messaging.receive.classify.summary`, one mail a row."""
+    console = console_for_people()
+    shown = table("file", "type", "recipients", "status", "code", "action", "reason", "hard", "about", "flags")
+    for line in lines:
+        shown.add_row(
+            Text(os.fsencode(line["file"]).decode(errors="replace")),
+            line["type"],
+            Text("\n".join(line["recipients"])),
+            Text(line["status"] or ""),
+            Text(line["reply_code"] or ""),
+            Text(line["action"] or ""),
+            line["reason"] or "",
+            "yes" if line["hard_bounce"] else "",
+            Text(line["original_message_id"] or ""),
+            " ".join(line["flags"]),
+        )
+    console.print(shown if lines else "no mails")
 
 
 def print_providers(lines: Sequence[ProviderLine]) -> None:

@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from messaging.cli import (
+    classify,
     programs,
     providers,
     quotas,
@@ -31,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 # Without a name: commands of the program itself.
-for commands in (records.app, programs.app, system.app):
+for commands in (records.app, programs.app, system.app, classify.app):
     app.add_typer(commands)
 app.add_typer(schema.db, name="db")
 app.add_typer(servers.server, name="server")
