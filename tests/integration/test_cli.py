@@ -53,7 +53,7 @@ def variables(database_url: str, valkey: Valkey, secrets_key: str, monkeypatch: 
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(api, "_environment", None)
+    monkeypatch.setattr("messaging.api.process._environment", None)
     monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
     monkeypatch.setattr(encryption, "_keys", encryption._keys)
     return given

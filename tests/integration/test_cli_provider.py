@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, text
 
-from messaging import api, cli, tenancy
+from messaging import cli, tenancy
 from messaging.db import encryption
 from messaging.embedded import Valkey
 from messaging.sms.models import SMS_TEMPLATE
@@ -32,7 +32,7 @@ def run(
     monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
     monkeypatch.setenv("SMS_KEY", "k3y-value")
     monkeypatch.setenv("SMS_SECRET", "s3cret")
-    monkeypatch.setattr(api, "_environment", None)
+    monkeypatch.setattr("messaging.api.process._environment", None)
     monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
     monkeypatch.setattr(encryption, "_keys", encryption._keys)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messaging import api, cli, tenancy
+from messaging import cli, tenancy
 from messaging.db import encryption
 from messaging.embedded import Valkey
 
@@ -30,7 +30,7 @@ def run(
     monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
     monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
     monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr(api, "_environment", None)
+    monkeypatch.setattr("messaging.api.process._environment", None)
     monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
     monkeypatch.setattr(encryption, "_keys", encryption._keys)
 
