@@ -3,9 +3,12 @@
 What must fit together, and what a field means, is known where the configuration is.
 """
 
+import ipaddress
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
+
+import idna
 
 from messaging.errors import ConfigRejected
 
@@ -14,6 +17,10 @@ Check: TypeAlias = Callable[[Any], Any]
 
 #: Largest value of an integer column.
 MAX_NUMBER = 2**31 - 1
+MAX_PORT = 65_535
+
+#: Underscores are in no host name (RFC 1123), but in names that containers are called by.
+HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 #: Half a character, which UTF-8 cannot hold.
@@ -102,3 +109,21 @@ def one_of(*allowed: str) -> Callable[[Any], str]:
         return str(value)
 
     return check
+
+
+def host(value: Any) -> str:
+    """A host name in lower case, as A-labels, or an IP address without brackets; required."""
+    given = text(255, is_required=True)(value) or ""
+    try:
+        return str(ipaddress.ip_address(given.removeprefix("[").removesuffix("]")))
+    except ValueError:
+        pass
+    name = given.lower().removesuffix(".")
+    if not name.isascii():
+        try:
+            name = idna.encode(name).decode("ascii")
+        except (idna.IDNAError, UnicodeError):
+            raise ValueError("allowed: a host name or an IP address") from None
+    if not HOST_NAME.fullmatch(name):
+        raise ValueError("allowed: a host name or an IP address, without scheme and port")
+    return name

@@ -107,6 +107,16 @@ def poison(event_type: str, count: int = 1) -> None:
     _child("poison", event_type).inc(count)
 
 
+def received(mail_type: str, count: int = 1) -> None:
+    """Mails that a fetch stored; a mail it had before is not counted again."""
+    _child("received", mail_type).inc(count)
+
+
+def fetch_failures(protocol: str, count: int = 1) -> None:
+    """Fetches that could not reach or read their mailbox, or a folder of it; `protocol` is the mailbox's."""
+    _child("fetch_failures", protocol).inc(count)
+
+
 def send_seconds(channel: str, provider: str | None, seconds: float) -> None:
     """One send, from connect or first command to the last reply."""
     _child("send_seconds", channel, provider or "unknown").observe(seconds)
@@ -233,6 +243,8 @@ class _Metrics:
     promoted: "Counter"
     swept: "Counter"
     poison: "Counter"
+    received: "Counter"
+    fetch_failures: "Counter"
     send_seconds: "Histogram"
     due_to_sent_seconds: "Histogram"
     dispatch_lag_seconds: "Histogram"
@@ -325,6 +337,8 @@ def _make_metrics() -> _Metrics:
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
+        received=Counter("messaging_received_total", "Received mails stored", ["mail_type"]),
+        fetch_failures=Counter("messaging_fetch_failures_total", "Fetches that failed", ["protocol"]),
         send_seconds=Histogram("messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS),
         due_to_sent_seconds=Histogram(
             "messaging_due_to_sent_seconds", "From due to sent", ["channel", "provider"], buckets=_WAIT_BUCKETS

@@ -4,10 +4,11 @@ from typing import Any, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from sqlalchemy.orm.attributes import flag_modified
 
 from messaging import tenancy
 from messaging.db.filters import foreign
-from messaging.errors import RecordNotFound
+from messaging.errors import RecordNotFound, StateError
 
 _Row = TypeVar("_Row")
 
@@ -48,3 +49,24 @@ def sign(row: Any) -> None:
     """Note who changed a row."""
     context = tenancy.current()
     row.updated_by_id, row.updated_by = context.user_id, context.user_name
+
+
+def set_active(session: Session, row: Any, is_active: bool) -> None:
+    """Disable a row or enable it again."""
+    row.active = is_active
+    sign(row)
+    session.flush()
+
+
+def make_default(session: Session, row: Any, *, what: str) -> None:
+    """Make a row its tenant's default; the tenant's others are so no more, disabled ones too.
+
+    Raises: StateError, when it is disabled, so that nothing would come of it.
+    """
+    if not row.active:
+        raise StateError(f"{what} {row.id} is disabled; enable it first")
+    row.is_default = True
+    # Also where it is the default already, beside others that plain SQL has made so.
+    flag_modified(row, "is_default")
+    sign(row)
+    session.flush()

@@ -10,15 +10,14 @@ from typing import Any, Unpack
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
-from sqlalchemy.orm.attributes import flag_modified
 
 from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, sign
-from messaging.errors import StateError
+from messaging.db.own_rows import created, get_own, make_default, set_active, sign
 from messaging.mail.models import MailSendServerConfig
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields, check_together, checked
 
 _S = MailSendServerConfig
+_WHAT = "mail server"
 
 #: What stands where nothing is given; None for every other field.
 _DEFAULTS: ServerFields = {
@@ -118,10 +117,7 @@ def set_server_active(session: Session, config_id: int, is_active: bool) -> None
         RecordNotFound: No such server in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    row = _get(session, config_id)
-    row.active = is_active
-    sign(row)
-    session.flush()
+    set_active(session, _get(session, config_id), is_active)
 
 
 def set_default_server(session: Session, config_id: int) -> None:
@@ -132,14 +128,7 @@ def set_default_server(session: Session, config_id: int) -> None:
         TenantMismatch: It belongs to the platform.
         StateError: It is disabled, so nothing would be sent by it.
     """
-    row = _get(session, config_id)
-    if not row.active:
-        raise StateError(f"mail server {config_id} is disabled; enable it first")
-    row.is_default = True
-    # Also where it is the default already, beside others that plain SQL has made so.
-    flag_modified(row, "is_default")
-    sign(row)
-    session.flush()
+    make_default(session, _get(session, config_id), what=_WHAT)
 
 
 #: Fields that may be looked at.
@@ -147,7 +136,7 @@ _READABLE = [name for name in ServerFields.__annotations__ if name not in SECRET
 
 
 def _get(session: Session, config_id: int) -> MailSendServerConfig:
-    return get_own(session, _S, config_id, what="mail server")
+    return get_own(session, _S, config_id, what=_WHAT)
 
 
 def _secrets(session: Session, row: MailSendServerConfig) -> dict[str, Any]:

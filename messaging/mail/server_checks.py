@@ -4,25 +4,17 @@ Refuses when it is saved what would otherwise fail mail by mail; whether the ser
 (`messaging.mail.connectivity`).
 """
 
-import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypedDict
 
-import idna
-
 from messaging import field_checks
 from messaging.errors import ConfigRejected
-from messaging.field_checks import MAX_NUMBER, number, one_of, secret, switch, text
+from messaging.field_checks import HOST_NAME, MAX_NUMBER, MAX_PORT, host, number, one_of, secret, switch, text
 from messaging.mail import dkim, verp
 from messaging.mail.addresses import MAX_REPLY_TO_CHARS, AddressError, parse_mailbox, parse_reply_to
 
-MAX_PORT = 65_535
 #: Never shown, not even to say what is wrong with them.
 SECRET_FIELDS = frozenset({"password", "dkim_private_key"})
-
-#: Underscores are in no host name (RFC 1123), but in names that containers are called by.
-_HOST_NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 
 
 class ServerFields(TypedDict, total=False):
@@ -96,27 +88,10 @@ def check_together(fields: Mapping[str, Any]) -> None:
             raise ConfigRejected(exc.column, trio[exc.column], exc.reason, is_secret=True) from exc
 
 
-def _host(value: Any) -> str:
-    given = text(255, is_required=True)(value) or ""
-    try:
-        return str(ipaddress.ip_address(given.removeprefix("[").removesuffix("]")))
-    except ValueError:
-        pass
-    name = given.lower().removesuffix(".")
-    if not name.isascii():
-        try:
-            name = idna.encode(name).decode("ascii")
-        except (idna.IDNAError, UnicodeError):
-            raise ValueError("allowed: a host name or an IP address") from None
-    if not _HOST_NAME.fullmatch(name):
-        raise ValueError("allowed: a host name or an IP address, without scheme and port")
-    return name
-
-
 def _dns_name(max_chars: int) -> Callable[[Any], str | None]:
     def check(value: Any) -> str | None:
         name = text(max_chars)(value)
-        if name is not None and ("_" in name or not _HOST_NAME.fullmatch(name.lower())):
+        if name is not None and ("_" in name or not HOST_NAME.fullmatch(name.lower())):
             raise ValueError("allowed: labels of ASCII letters, digits and hyphens")
         return name
 
@@ -141,7 +116,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "name": text(100, is_required=True),
     "description": text(500),
     "protocol": one_of("SMTP", "SMTPS"),
-    "host": _host,
+    "host": host,
     "port": number(1, MAX_PORT),
     "ssl_enabled": switch,
     "starttls_enabled": switch,

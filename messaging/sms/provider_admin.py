@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from messaging.config_cache import own_config
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable
-from messaging.db.own_rows import created, get_own, sign
+from messaging.db.own_rows import created, get_own, set_active, sign
 from messaging.errors import ConfigRejected, PreparationError
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SmsProviderConfig
 from messaging.sms.provider_checks import ProviderFields, check_together, checked
@@ -129,10 +129,7 @@ def set_provider_active(session: Session, config_id: int, is_active: bool) -> No
         RecordNotFound: No such provider in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    row = get_own(session, _P, config_id, what=WHAT)
-    row.active = is_active
-    sign(row)
-    session.flush()
+    set_active(session, get_own(session, _P, config_id, what=WHAT), is_active)
 
 
 def check_provider(engine: Engine, config_id: int) -> ProviderCheck:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from messaging import field_checks, tenancy
 from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, owner_of, sign
+from messaging.db.own_rows import created, get_own, owner_of, set_active
 from messaging.errors import ConfigRejected, RecordNotFound
 from messaging.field_checks import MAX_NUMBER, number, text
 from messaging.sms import provider_admin
@@ -119,7 +119,7 @@ def remove_route(session: Session, route_id: int) -> None:
 
 def set_route_active(session: Session, route_id: int, is_active: bool) -> None:
     """Disable a route or enable it again. Raises: as `remove_route`."""
-    _set_active(session, get_own(session, _R, route_id, what="route"), is_active)
+    set_active(session, get_own(session, _R, route_id, what="route"), is_active)
 
 
 def add_binding(
@@ -190,7 +190,7 @@ def remove_binding(session: Session, binding_id: int) -> None:
 
 def set_binding_active(session: Session, binding_id: int, is_active: bool) -> None:
     """Disable a binding or enable it again. Raises: as `remove_binding`."""
-    _set_active(session, get_own(session, _B, binding_id, what="binding"), is_active)
+    set_active(session, get_own(session, _B, binding_id, what="binding"), is_active)
 
 
 def _add(session: Session, row: Any, same: Any, field: str, value: str, what: str) -> int:
@@ -208,12 +208,6 @@ def _add(session: Session, row: Any, same: Any, field: str, value: str, what: st
                 raise
     number = "" if twin is None else f", {twin.id}{'' if twin.active else ' (disabled)'}"
     raise ConfigRejected(field, value, f"there is {what} for it already{number}")
-
-
-def _set_active(session: Session, row: Any, is_active: bool) -> None:
-    row.active = is_active
-    sign(row)
-    session.flush()
 
 
 def _template(session: Session, code: str) -> SmsTemplate:
