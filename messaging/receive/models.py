@@ -115,6 +115,8 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
         one_of("bounce_reason", BounceReason, "bounce_reason"),
         UniqueConstraint("server_config_id", "message_id", name="uq_mail_receive_record_message"),
         Index("ix_mail_receive_record_status", "tenant_id", "status"),
+        # lists, newest first
+        Index("ix_mail_receive_record_newest", "tenant_id", "id"),
         Index(
             "ix_mail_receive_record_truncated",
             "truncation_reason",
@@ -123,6 +125,7 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
         Index(
             "ix_mail_receive_record_unlinked",
             "server_config_id",
+            text("link_checked_at NULLS FIRST"),
             "id",
             postgresql_where=text("link_status = 'PENDING'"),
         ),
@@ -141,6 +144,8 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
     message_id: Mapped[str] = mapped_column(String(255))
     #: IMAP UID or POP3 unique id.
     server_uid: Mapped[str | None] = mapped_column(String(255))
+    #: The UIDVALIDITY under which `server_uid` means something (RFC 9051, 2.3.1.1); None for POP3.
+    uid_validity: Mapped[int | None] = mapped_column(BigInteger)
     #: Id of the stored mail that has the same Message-ID and another content.
     duplicate_of: Mapped[int | None] = mapped_column(BigInteger)
     #: Over From, Date, Subject and body, in hex: tells whether the same Message-ID is the same mail.
@@ -193,6 +198,8 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
     #: One object a recipient, the fields of `messaging.receive.classification.BounceRecipient`.
     bounce_recipients: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB(none_as_null=True))
     link_status: Mapped[str] = mapped_column(String(10), server_default=LinkStatus.NONE)
+    #: When its record was last looked for in vain; the longest ago is looked for first.
+    link_checked_at: Mapped[datetime | None] = mapped_column(Timestamp)
     linked_send_record_id: Mapped[int | None] = mapped_column(BigInteger)
     #: The raw mail in the file store.
     eml_file_id: Mapped[int | None] = mapped_column(BigInteger)

@@ -59,6 +59,7 @@ def upgrade() -> None:
         sa.Column("folder_name", sa.String(length=100), nullable=False),
         sa.Column("message_id", sa.String(length=255), nullable=False),
         sa.Column("server_uid", sa.String(length=255), nullable=True),
+        sa.Column("uid_validity", sa.BigInteger(), nullable=True),
         sa.Column("duplicate_of", sa.BigInteger(), nullable=True),
         sa.Column("content_sha256", sa.String(length=64), nullable=True),
         sa.Column("size", sa.BigInteger(), nullable=True),
@@ -95,6 +96,7 @@ def upgrade() -> None:
         sa.Column("hard_bounce", sa.Boolean(), nullable=True),
         sa.Column("bounce_recipients", JSONB(none_as_null=True), nullable=True),
         sa.Column("link_status", sa.String(length=10), server_default="NONE", nullable=False),
+        sa.Column("link_checked_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("linked_send_record_id", sa.BigInteger(), nullable=True),
         sa.Column("eml_file_id", sa.BigInteger(), nullable=True),
         sa.Column("truncation_reason", sa.String(length=32), nullable=True),
@@ -128,6 +130,7 @@ def upgrade() -> None:
         unique=False,
         postgresql_where=sa.text("linked_send_record_id IS NOT NULL"),
     )
+    op.create_index("ix_mail_receive_record_newest", "mail_receive_record", ["tenant_id", "id"], unique=False)
     op.create_index("ix_mail_receive_record_status", "mail_receive_record", ["tenant_id", "status"], unique=False)
     op.create_index(
         "ix_mail_receive_record_truncated",
@@ -142,7 +145,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_mail_receive_record_unlinked",
         "mail_receive_record",
-        ["server_config_id", "id"],
+        ["server_config_id", sa.text("link_checked_at NULLS FIRST"), "id"],
         unique=False,
         postgresql_where=sa.text("link_status = 'PENDING'"),
     )
