@@ -16,6 +16,9 @@ from messaging.mail.records import RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.template_tools import TemplateLine
 from messaging.quota import MonthUsage
+from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
+from messaging.receive.mailbox_checks import INBOX
+from messaging.receive.vocabulary import MailboxAuth
 from messaging.sms.explaining import RouteExplanation
 from messaging.sms.provider_admin import ProviderLine
 from messaging.sms.records import SmsStory
@@ -219,6 +222,41 @@ def print_servers(lines: Sequence[ServerLine]) -> None:
             str(line.rate_limit_per_minute or ""),
         )
     console.print(shown if lines else "no servers")
+
+
+def print_mailboxes(lines: Sequence[MailboxLine]) -> None:
+    """`messaging mailbox list`."""
+    shown = table("id", "tenant", "name", "protocol", "host", "login", "folders", "every", "next", "default", "state")
+    for line in lines:
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.name),
+            line.protocol + (" over TLS" if line.ssl_enabled and not line.protocol.endswith("S") else ""),
+            Text(f"{line.host}:{line.port}"),
+            Text((line.username or "") + ("" if line.auth == MailboxAuth.PASSWORD else f" ({line.auth})")),
+            Text(line.fetch_folders or INBOX),
+            f"{line.fetch_interval_seconds} s" if line.fetch_interval_seconds else "",
+            time_text(line.next_fetch_at) if line.active else "",
+            Text("default" if line.is_default else "", style="bold"),
+            _state(line.active),
+        )
+    console_for_people().print(shown if lines else "no mailboxes")
+
+
+def print_watermarks(lines: Sequence[WatermarkLine]) -> None:
+    """`messaging mailbox watermarks`."""
+    shown = table("mailbox", "folder", "UIDVALIDITY", "last UID", "last fetch", "being read since")
+    for line in lines:
+        shown.add_row(
+            str(line.server_config_id),
+            Text(line.folder_name),
+            "" if line.uid_validity is None else str(line.uid_validity),
+            str(line.last_seen_uid or ""),
+            time_text(line.last_fetched_at),
+            time_text(line.in_progress_since),
+        )
+    console_for_people().print(shown if lines else "nothing was fetched so far")
 
 
 def print_templates(lines: Sequence[TemplateLine]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from messaging.cli import (
     classify,
+    mailboxes,
     programs,
     providers,
     quotas,
@@ -36,6 +37,7 @@ for commands in (records.app, programs.app, system.app, classify.app):
     app.add_typer(commands)
 app.add_typer(schema.db, name="db")
 app.add_typer(servers.server, name="server")
+app.add_typer(mailboxes.mailbox, name="mailbox")
 app.add_typer(templates.template, name="template")
 app.add_typer(providers.provider, name="provider")
 app.add_typer(routes.route, name="route")

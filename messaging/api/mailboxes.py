@@ -1,0 +1,79 @@
+"""Mailboxes that mail is fetched from: kept by operators, looked at."""
+
+from typing import Unpack
+
+from sqlalchemy.orm import Session
+
+from messaging.api.calls import in_session
+from messaging.api.process import environment
+from messaging.receive import mailbox_admin
+from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
+from messaging.receive.mailbox_checks import MailboxFields
+
+
+def add_mailbox(*, session: Session | None = None, **fields: Unpack[MailboxFields]) -> int:
+    """Add a mailbox of this tenant; answers its id. Beat's next tick fetches it. With POP3 fetching drains it.
+
+    Raises:
+        ConfigRejected: A field cannot be saved; names field and value. Nothing was written.
+    """
+    environment()
+    with in_session(session) as s:
+        return mailbox_admin.add_mailbox(s, **fields)
+
+
+def change_mailbox(config_id: int, *, session: Session | None = None, **fields: Unpack[MailboxFields]) -> None:
+    """Change fields of a mailbox; the next fetch goes by them.
+
+    Raises:
+        ConfigRejected: A field cannot be saved; nothing was changed.
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with in_session(session) as s:
+        mailbox_admin.change_mailbox(s, config_id, **fields)
+
+
+def list_mailboxes(*, with_disabled: bool = False, session: Session | None = None) -> list[MailboxLine]:
+    """This tenant's mailboxes in the order in which they are polled, without secrets."""
+    environment()
+    with in_session(session) as s:
+        return mailbox_admin.list_mailboxes(s, include_disabled=with_disabled)
+
+
+def set_mailbox_active(config_id: int, is_active: bool, *, session: Session | None = None) -> None:
+    """Disable a mailbox, which ends its polling, or enable it again; what was fetched stays.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with in_session(session) as s:
+        mailbox_admin.set_mailbox_active(s, config_id, is_active)
+
+
+def set_default_mailbox(config_id: int, *, session: Session | None = None) -> None:
+    """Make a mailbox the one that `fetch_new_mails` takes when none is named, in the place of any other.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+        StateError: It is disabled.
+    """
+    environment()
+    with in_session(session) as s:
+        mailbox_admin.set_default_mailbox(s, config_id)
+
+
+def list_watermarks(config_id: int | None = None, *, session: Session | None = None) -> list[WatermarkLine]:
+    """How far each folder of a mailbox of this tenant was read, and who reads it now; None is all mailboxes.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with in_session(session) as s:
+        return mailbox_admin.list_watermarks(s, config_id)
