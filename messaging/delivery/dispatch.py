@@ -18,8 +18,8 @@ from messaging.delivery.due import Leased, lease, next_cursor, promote, unlease
 from messaging.delivery.hints import DispatchHints, Load
 from messaging.settings import DispatchSettings
 
-#: Seconds between two looks at a full queue.
-LOOK_SECONDS = 0.02
+#: Seconds between two looks at a full queue, at least and at most.
+LOOK_SECONDS, MAX_LOOK_SECONDS = 0.02, 0.1
 
 #: Publishes one chunk of (record id, version); raises what the broker's client raises.
 Publish = Callable[[list[list[int]]], None]
@@ -82,8 +82,10 @@ class Tick:
                     break
                 leased += len(rows)
                 published += self._publish(rows, load, target)
-            elif self.ticker() - started + LOOK_SECONDS < settings.interval_seconds:
-                self.sleep(LOOK_SECONDS)
+            else:
+                left = settings.interval_seconds - (self.ticker() - started)
+                if left > LOOK_SECONDS:
+                    self.sleep(min(left, look_seconds(load, target)))
             if self.ticker() - started + LOOK_SECONDS >= settings.interval_seconds:
                 break
         return TickCounts(promoted, leased, published)
@@ -102,7 +104,7 @@ class Tick:
         return rows
 
     def _publish(self, rows: list[Leased], load: Load, target: int) -> int:
-        size = chunk_size(len(rows), load.threads, target, self.settings.chunk_max)
+        size = chunk_size(load.queued + len(rows), load.threads, target, self.settings.chunk_max)
         chunks = chunked(rows, size)
         ahead = going_ahead(rows, size) if self.publish_ahead else 0
         published = 0
@@ -125,8 +127,20 @@ def queue_target(load: Load, settings: DispatchSettings) -> int:
     return min(settings.queue_target, max(2 * load.threads, math.ceil(load.rate * settings.queue_seconds)))
 
 
+def look_seconds(load: Load, target: int) -> float:
+    """Seconds until the next look at a full queue: half of the time in which, by the rate, there will be room.
+
+    Each look costs as much as publishing a task.
+    """
+    lacking_too_few = target // 4 - (target - load.queued)
+    return min(MAX_LOOK_SECONDS, max(LOOK_SECONDS, lacking_too_few / (2 * load.rate))) if load.rate else LOOK_SECONDS
+
+
 def chunk_size(due: int, threads: int, target: int, chunk_max: int) -> int:
     """Records in one task: one while few are due; in a backlog half of what a thread works off in the queue's time.
+
+    `due` are those that no worker has taken, with those that lie in the queue already: what is handed out now tops up
+    a queue that keeps the threads busy.
 
     Never so large that a thread goes without while another has several.
     """

@@ -110,8 +110,7 @@ class DispatchHints:
         bounds it on both sides, so that neither stops dispatch nor lets it run wild.
         """
         length = self._queue_length()
-        published, taken, samples = self._asked(lambda: self._client.hmget(self._key, "published", "taken", "samples"))
-        workers = self._asked(lambda: self._client.hgetall(self._workers_key))
+        (published, taken, samples), workers = self._asked(self._counts)
         taken_now = _number(taken) or 0
         if taken is not None and _number(taken) is None:
             self._forget()  # workers, which count there, do not look
@@ -121,6 +120,17 @@ class DispatchHints:
             # Nothing is queued whatever the counts say: begin to count afresh.
             self._client.hset(self._key, "published", taken_now)
         return Load(queued, self._threads(workers), self._rate(taken_now, samples))
+
+    def _counts(self) -> Any:
+        """Counts and samples of the channel, and its workers: one round trip."""
+        pipeline = self._client.pipeline(transaction=False)
+        pipeline.hmget(self._key, "published", "taken", "samples")
+        pipeline.hgetall(self._workers_key)
+        answers = pipeline.execute(raise_on_error=False)
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers
 
     def _threads(self, workers: Mapping[Any, Any]) -> int:
         live = (_live_threads(value, self._wall()) for value in workers.values())

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messaging.delivery.dispatch import chunk_size, chunked, going_ahead, queue_target
+from messaging.delivery.dispatch import (
+    LOOK_SECONDS,
+    MAX_LOOK_SECONDS,
+    chunk_size,
+    chunked,
+    going_ahead,
+    look_seconds,
+    queue_target,
+)
 from messaging.delivery.due import FIRST_CURSOR, Leased, next_cursor
 from messaging.delivery.hints import Load
 from messaging.settings import DispatchSettings
@@ -58,6 +66,21 @@ def test_a_message_is_within_its_bounds(due: int, threads: int, target: int, chu
     size = chunk_size(due, threads, target, chunk_max)
     assert 1 <= size <= chunk_max
     assert (size - 1) * threads < due  # no thread goes without while another has several
+
+
+@pytest.mark.parametrize(
+    ("queued", "rate", "seconds"),
+    [
+        (1000, 1000, 0.1),  # there will be room in a quarter of a second: the longest wait
+        (850, 1000, 0.05),
+        (760, 1000, LOOK_SECONDS),
+        (16, 0, LOOK_SECONDS),  # nothing is known of the workers
+        (16, 2, MAX_LOOK_SECONDS),  # a slow server
+    ],
+)
+def test_a_full_queue_is_looked_at_when_there_may_be_room(queued: int, rate: float, seconds: float) -> None:
+    target = max(16, rate)
+    assert look_seconds(Load(queued, 8, rate), int(target)) == pytest.approx(seconds)
 
 
 # Messages
