@@ -2,6 +2,6 @@
 
 from messaging.files.models import STORED_FILE, StoredFile
 from messaging.files.names import clean_file_name
-from messaging.files.store import FileInfo, FileStore, readable_by
+from messaging.files.store import FileInfo, FileStore, LaidFile, readable_by
 
-__all__ = ["STORED_FILE", "FileInfo", "FileStore", "StoredFile", "clean_file_name", "readable_by"]
+__all__ = ["STORED_FILE", "FileInfo", "FileStore", "LaidFile", "StoredFile", "clean_file_name", "readable_by"]

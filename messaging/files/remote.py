@@ -4,6 +4,7 @@ A store may block for as long as its network likes: each operation runs in a thr
 when its time is up. What a store says may repeat the URL and its secrets: nothing of it is passed on but a type's name.
 """
 
+import contextlib
 import os
 import secrets
 import threading
@@ -91,6 +92,15 @@ class RemoteStore:
                 if root.fs.exists(root.path):
                     raise NotStored from None
                 raise
+
+        self._within(timeout_seconds, work)
+
+    def delete(self, location: str, *, timeout_seconds: float) -> None:
+        """Have nothing at `location`. Raises: StoreFailed."""
+
+        def work(root: _Root, is_given_up: Callable[[], bool]) -> None:
+            with contextlib.suppress(FileNotFoundError):
+                root.fs.rm_file(root.at(location))
 
         self._within(timeout_seconds, work)
 

@@ -4,8 +4,10 @@ Not here: which files a mail has, and how much they may be together (`messaging.
 """
 
 import hashlib
+import logging
+import secrets
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
@@ -21,6 +23,8 @@ from messaging.files.names import clean_file_name
 from messaging.files.remote import SLICE_BYTES, NotStored, RemoteStore, StoreFailed
 from messaging.requests import MessageScope
 from messaging.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 #: Bytes of one file in PostgreSQL; a store behind a URL has no limit of ours.
 MAX_DATABASE_BYTES = 25 * 1_048_576
@@ -56,6 +60,19 @@ class FileInfo:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class LaidFile:
+    """A file whose content is at its place, and that no row names yet."""
+
+    tenant_id: int
+    sha256: str
+    #: Bytes.
+    size: int
+    #: Path within a store behind a URL; None: `content` goes into the row.
+    location: str | None
+    content: bytes | None = field(repr=False)
+
+
 def readable_by(tenant_id: int, scope: str) -> frozenset[int]:
     """Whose files a mail of this tenant may carry: its own, and with scope PLATFORM the platform's too."""
     return frozenset({tenant_id, tenancy.PLATFORM_TENANT_ID} if scope == MessageScope.PLATFORM else {tenant_id})
@@ -74,6 +91,11 @@ class FileStore:
         self._is_off = url == "none:"
         self._remote = None if url in ("db:", "none:") else RemoteStore(url)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a store."""
+        return not self._is_off
+
     def store(
         self,
         connection: Connection | Session,
@@ -90,34 +112,62 @@ class FileStore:
 
         Raises: PreparationError (ATTACHMENT_TOO_LARGE, ATTACHMENT_UNAVAILABLE) before anything touches the connection.
         """
-        self._check_is_on()
-        sha256 = hashlib.sha256(content).hexdigest()
-        location = None
-        if self._remote is not None:
-            location = f"{tenant_id}/{sha256[:2]}/{sha256}"
-            try:
-                self._remote.write(location, content, timeout_seconds=STORE_SECONDS)
-            except StoreFailed as exc:
-                raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, str(exc)) from exc
-        elif len(content) > MAX_DATABASE_BYTES:
-            raise PreparationError(
-                MarkerCode.ATTACHMENT_TOO_LARGE,
-                f"a file of {len(content)} bytes; PostgreSQL keeps at most {MAX_DATABASE_BYTES} in one",
-            )
+        laid = self._lay(content, tenant_id, suffix="")
+        return self.enter(connection, laid, file_name=file_name, content_type=content_type)
+
+    def lay_down(self, content: bytes, *, tenant_id: int) -> LaidFile:
+        """The first half of `store`, for who writes several files in one transaction: touches no connection.
+
+        Behind a URL the content gets a place of its own, which nobody shares and `take_back` may clear.
+
+        Raises: PreparationError (ATTACHMENT_TOO_LARGE, ATTACHMENT_UNAVAILABLE).
+        """
+        return self._lay(content, tenant_id, suffix=f"-{secrets.token_hex(8)}")
+
+    def enter(
+        self, connection: Connection | Session, laid: LaidFile, *, file_name: str, content_type: str | None
+    ) -> int:
+        """The second half: the row of a laid file, in the caller's transaction; answers its id."""
         context = tenancy.current()
         row = {
-            "tenant_id": tenant_id,
-            "sha256": sha256,
+            "tenant_id": laid.tenant_id,
+            "sha256": laid.sha256,
             "file_name": clean_file_name(file_name),
             "content_type": _type_of(content_type),
-            "size": len(content),
-            "location": location,
-            "content": content if location is None else None,
+            "size": laid.size,
+            "location": laid.location,
+            "content": laid.content,
             "created_by_id": context.user_id,
             "created_by": context.user_name,
         }
         file_id: int = connection.execute(_INSERT, row).scalar_one()
         return file_id
+
+    def take_back(self, laid: LaidFile) -> None:
+        """Clear a laid file whose row was not kept. Best effort: what stays behind is named by nobody."""
+        if self._remote is None or laid.location is None:
+            return
+        try:
+            self._remote.delete(laid.location, timeout_seconds=STORE_SECONDS)
+        except StoreFailed as exc:
+            logger.warning("a file that no row names stays in the file store: %s", exc)
+
+    def _lay(self, content: bytes, tenant_id: int, *, suffix: str) -> LaidFile:
+        self._check_is_on()
+        sha256 = hashlib.sha256(content).hexdigest()
+        if self._remote is None:
+            if len(content) > MAX_DATABASE_BYTES:
+                raise PreparationError(
+                    MarkerCode.ATTACHMENT_TOO_LARGE,
+                    f"a file of {len(content)} bytes; PostgreSQL keeps at most {MAX_DATABASE_BYTES} in one",
+                )
+            return LaidFile(tenant_id, sha256, len(content), None, content)
+        location = f"{tenant_id}/{sha256[:2]}/{sha256}{suffix}"
+        try:
+            self._remote.write(location, content, timeout_seconds=STORE_SECONDS)
+        except StoreFailed as exc:
+            raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, str(exc)) from exc
+        return LaidFile(tenant_id, sha256, len(content), location, None)
 
     def describe(self, ids: Iterable[int], tenants: Collection[int]) -> dict[int, FileInfo]:
         """Those of these files that belong to one of these tenants; one query. Raises what the driver raises."""

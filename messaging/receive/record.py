@@ -1,0 +1,86 @@
+"""An arrival as a row of `mail_receive_record` (`receive.md` 10)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from messaging.receive.arrival import Arrival
+from messaging.receive.charsets import storable
+from messaging.receive.classification import Classification
+from messaging.receive.vocabulary import LinkStatus, MailType
+
+#: What may be about a mail that was sent.
+_ABOUT_A_MAIL = frozenset({MailType.BOUNCE, MailType.READ_RECEIPT, MailType.FEEDBACK_REPORT})
+
+
+def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
+    """All that the fetch writes but `duplicate_of` and the files; texts cut to their columns, safe to store."""
+    mail, classification, incoming, origin = arrival.mail, arrival.classification, arrival.incoming, arrival.origin
+    return {
+        "tenant_id": origin.tenant_id,
+        "server_config_id": origin.config_id,
+        "folder_name": origin.folder_name,
+        "message_id": storable(key),
+        "server_uid": _cut(incoming.server_uid, 255),
+        "uid_validity": origin.uid_validity,
+        "content_sha256": arrival.content_sha256,
+        "size": len(incoming.octets) if incoming.size is None and incoming.is_whole else incoming.size,
+        "from_address": _cut(mail.from_address, 255),
+        "from_name": _cut(mail.from_name, 255),
+        "to_addresses": _texts(mail.to_addresses),
+        "cc_addresses": _texts(mail.cc_addresses),
+        "subject": _cut(mail.subject, 500),
+        "body_text": _text(mail.body_text),
+        "body_html": _text(mail.body_html),
+        "body_mode": mail.body_mode,
+        "received_at": arrival.received_at,
+        "date_header": _cut(mail.date_header, 255),
+        "truncation_reason": arrival.truncation_reason,
+        **_classified(classification),
+    }
+
+
+def _classified(classification: Classification) -> dict[str, Any]:
+    flags, worst = classification.flags, classification.worst
+    is_linkable = classification.type in _ABOUT_A_MAIL and (
+        classification.reference_ids or classification.verp_record_id is not None
+    )
+    failed = _texts(one.recipient for one in classification.failed if one.recipient)
+    return {
+        "mail_type": classification.type,
+        "type_detail": _cut(classification.detail, 50),
+        "is_mailing_list": flags.mailing_list,
+        "is_bulk": flags.bulk,
+        "is_encrypted": flags.encrypted,
+        "is_signed": flags.signed,
+        "is_spam": flags.spam,
+        "original_message_id": _cut(classification.original_message_id, 255),
+        "reference_ids": _texts(classification.reference_ids) or None,
+        "verp_record_id": classification.verp_record_id,
+        "smtp_reply_code": worst and _cut(worst.reply_code, 10),
+        "enhanced_status_code": worst and _cut(worst.status, 20),
+        "diagnostic_message": worst and _cut(worst.diagnostic, 2000),
+        "failed_recipients": failed or None,
+        "bounce_kind": worst and worst.kind,
+        "bounce_action": worst and _cut(worst.action, 10),
+        "bounce_reason": worst and worst.reason,
+        "hard_bounce": worst and worst.is_hard_bounce,
+        "bounce_recipients": [_object(one.as_json()) for one in classification.recipients] or None,
+        # In the same insert as the mail: a crash before the linking loses nothing.
+        "link_status": LinkStatus.PENDING if is_linkable else LinkStatus.NONE,
+    }
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else storable(value)
+
+
+def _cut(value: str | None, max_chars: int) -> str | None:
+    return None if value is None else storable(value)[:max_chars]
+
+
+def _texts(values: Iterable[str]) -> list[str]:
+    return [storable(value) for value in values]
+
+
+def _object(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: storable(value) if isinstance(value, str) else value for name, value in values.items()}
