@@ -1,0 +1,104 @@
+"""Rule 40: an answer that a program gave, such as a vacation notice (RFC 3834, 5), and what programs wrote of old."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from messaging.receive.classification import Classification
+from messaging.receive.classify.flags import is_list_mail
+from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.classify.reply_subjects import AutoSubject, Strength, read_subject
+from messaging.receive.classify.structure import has_header, header_words, parts_of, report_type
+from messaging.receive.headers import Headers
+from messaging.receive.message_ids import all_spelled
+from messaging.receive.parsed import ParsedMail
+from messaging.receive.vocabulary import MailType
+
+_ANSWER_HEADERS = ("In-Reply-To", "References")
+_DENIALS = frozenset({"", "no", "false", "0"})
+
+
+class AutoReply:
+    """Knows an automatic answer by what it says of itself, else by its subject together with a sign of a machine.
+
+    Bounces come before: it stands behind their rules, and declines what still looks like one. It declines list mail,
+    too, unless that says `auto-replied`: a list's answers to its own mails are no answer to ours.
+    """
+
+    order = 40
+
+    def match(self, message: ParsedMail) -> Classification | None:
+        """With the Message-IDs it answers."""
+        headers = message.headers
+        submitted = header_words(headers, "Auto-Submitted")
+        is_replied = "auto-replied" in submitted
+        if is_list_mail(headers) and not is_replied:
+            return None
+        subject = read_subject(message.subject)
+        says_so = is_replied or _has_sign(headers)
+        if not says_so and not _looks_so(headers, subject, is_generated=bool(submitted - _DENIALS)):
+            return None
+        if _is_bounce(message, subject):
+            return None
+        return Classification(MailType.AUTO_REPLY, reference_ids=tuple(dict.fromkeys(_answered(headers))))
+
+
+def _has_sign(headers: Headers) -> bool:
+    """Whether a field is there that only automatic answers carry."""
+    for name, values in _signs():
+        words = header_words(headers, name)
+        if words & values if values else words - _DENIALS:
+            return True
+    return False
+
+
+def _looks_so(headers: Headers, subject: AutoSubject, *, is_generated: bool) -> bool:
+    """Whether a sign of a machine and a sign of an answer come together.
+
+    A person answers `Re: Automatic reply: …` and passes on `Fwd: …`: with such a prefix a subject says nothing, unless
+    no person can have sent the mail.
+    """
+    is_answer = has_header(headers, *_ANSWER_HEADERS)
+    if is_generated:
+        return is_answer or subject.strength > Strength.NONE
+    if subject.strength > Strength.NONE and _is_from_machine(headers):
+        return True
+    is_suppressing = has_header(headers, "X-Auto-Response-Suppress")
+    return subject.strength is Strength.PROGRAM and not subject.has_reply_prefix and (is_answer or is_suppressing)
+
+
+def _is_from_machine(headers: Headers) -> bool:
+    """No envelope sender (RFC 3834, 3.3), or the precedence that vacation programs set; newsletters set it, too."""
+    if any(value.strip() == "<>" for value in headers.raw("Return-Path")):
+        return True
+    is_newsletter = has_header(headers, "List-Unsubscribe")
+    return not is_newsletter and bool(header_words(headers, "Precedence") & {"bulk", "junk"})
+
+
+def _is_bounce(message: ParsedMail, subject: AutoSubject) -> bool:
+    """Whether it reports a failure in spite of its marks. Behind `Automatic reply:` stand somebody else's words."""
+    if has_header(message.headers, "X-Failed-Recipients"):
+        return True
+    if any(report_type(part) == "delivery-status" for part in parts_of(message)):
+        return True
+    return subject.strength is Strength.NONE and _bounce_subjects().is_in(comparable(message.subject or ""))
+
+
+def _answered(headers: Headers) -> Iterator[str]:
+    for value in headers.raw("In-Reply-To"):
+        yield from all_spelled(value)
+    for value in headers.raw("References"):
+        yield from reversed(all_spelled(value))
+
+
+@cache
+def _signs() -> tuple[tuple[str, frozenset[str]], ...]:
+    """Fields and the values they must have; without values any but a denial."""
+    return tuple((one["name"], frozenset(one["values"])) for one in table("auto_replies")["header"])
+
+
+@cache
+def _bounce_subjects() -> Phrases:
+    return Phrases(table("subjects")["certain"])
+
+
+RULE = AutoReply()

@@ -1,0 +1,105 @@
+"""Subjects by which automatic answers name themselves, in the languages of the world; the table is data."""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from enum import IntEnum
+from functools import cache
+from typing import NamedTuple
+
+from messaging.receive.classify.phrases import table
+
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'"})
+#: What lists, ticket systems and gateways put first: `[EXTERNAL]`, `{Spam?}`, `***SPAM***`, `<ext>`.
+_TAG = re.compile(r"(?:\[[^\[\]]{0,80}\]|\{[^{}]{0,80}\}|<[^<>]{0,40}>|\*{2,5}[^*]{1,40}\*{2,5})[ :-]*")
+#: Behind a phrase: what separates it from the subject that it answers.
+_SEPARATOR = re.compile(r"\s*(?:$|[:;,.!()\[\]{}<>\"'|/=*~«»„“”「」『』【】-]|[–—―…·•،。、])")
+
+
+class Strength(IntEnum):
+    """How much of a machine a subject shows by itself."""
+
+    #: None: it is not of the table.
+    NONE = 0
+    #: People write so, too.
+    COMMON = 1
+    #: Only programs write so.
+    PROGRAM = 2
+
+
+class AutoSubject(NamedTuple):
+    """What a subject says of who wrote it."""
+
+    strength: Strength
+    #: Whether `Re:`, `Fwd:` or the like stands in front: then a person answered, or passed on, such a mail.
+    has_reply_prefix: bool
+
+
+def read_subject(subject: str | None) -> AutoSubject:
+    """How a subject begins, tags and reply prefixes left aside."""
+    text = _comparable(subject or "")
+    # Some tags are entries of their own.
+    strength = _strength(text)
+    has_prefix = False
+    while strength is Strength.NONE:
+        if found := _TAG.match(text):
+            pass
+        elif found := _reply_prefix().match(text):
+            has_prefix = True
+        else:
+            break
+        text = text[found.end() :].lstrip()
+        strength = _strength(text)
+    if strength is Strength.NONE and any(phrase in text for phrase in _tables().behind_a_name):
+        strength = Strength.PROGRAM
+    return AutoSubject(strength, has_prefix)
+
+
+def _strength(text: str) -> Strength:
+    tables = _tables()
+    if _begins_with(text, tables.program):
+        return Strength.PROGRAM
+    return Strength.COMMON if _begins_with(text, tables.common) else Strength.NONE
+
+
+def _begins_with(text: str, phrases: tuple[str, ...]) -> bool:
+    # One call for the many subjects that begin with none.
+    if not text.startswith(phrases):
+        return False
+    return any(_ends(text, len(phrase)) for phrase in phrases if text.startswith(phrase))
+
+
+def _ends(text: str, at: int) -> bool:
+    """Whether a phrase that ends here is not the beginning of another sentence."""
+    rest = text[at:]
+    return _SEPARATOR.match(rest) is not None or _reply_prefix().match(rest.lstrip()) is not None
+
+
+def _comparable(text: str) -> str:
+    # A dotted capital I of Turkish falls into two characters, which the table's phrases do as well.
+    folded = unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold()
+    return " ".join(folded.split())
+
+
+class _Tables(NamedTuple):
+    program: tuple[str, ...]
+    common: tuple[str, ...]
+    behind_a_name: tuple[str, ...]
+
+
+@cache
+def _tables() -> _Tables:
+    read = table("auto_replies")
+    return _Tables(_spelled(read["program"]), _spelled(read["common"]), _spelled(read["behind_a_name"]))
+
+
+@cache
+def _reply_prefix() -> re.Pattern[str]:
+    words = _spelled(table("auto_replies")["reply_prefix"]["words"])
+    choices = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    # `Re[2]:`, `RE^3:`, `Re (2):`
+    return re.compile(rf"(?:{choices})\s?(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s?:\s*")
+
+
+def _spelled(phrases: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_comparable(phrase) for phrase in phrases)
