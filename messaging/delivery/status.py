@@ -45,6 +45,9 @@ TRANSITIONS: frozenset[tuple[SendStatus, SendStatus]] = frozenset(
         (SendStatus.FAILED, SendStatus.RETRY),  # T15
         (SendStatus.DEAD_LETTER, SendStatus.RETRY),  # T15
         (SendStatus.SENT, SendStatus.FAILED),  # T18
-        (SendStatus.SENT, SendStatus.SENT),  # read receipt
+        # A read receipt, and of those that ended without success a bounce as well.
+        (SendStatus.SENT, SendStatus.SENT),
+        (SendStatus.FAILED, SendStatus.FAILED),
+        (SendStatus.DEAD_LETTER, SendStatus.DEAD_LETTER),
     }
 )

@@ -36,8 +36,8 @@ def test_a_session_of_several_databases_is_asked_for_ours(engine: Engine, postgr
         messaging.retry(record_id, session=session)
         assert messaging.retry_batch([record_id], session=session) == 1
         assert messaging.status(record_id, session=session).status is SendStatus.RETRY
-        assert not messaging.mark_bounced(record_id, code="550 5.1.1", session=session)
-        assert not messaging.mark_read_receipt(record_id, session=session)
+        assert not messaging.mark_bounced(record_id=record_id, permanent=True, session=session)
+        assert not messaging.mark_read_receipt(record_id=record_id, at=None, session=session)
         assert messaging.cancel(record_id, session=session).answer is CancelAnswer.CANCELLED
         session.commit()
     other.dispose()
@@ -49,14 +49,14 @@ def test_a_number_that_is_no_id_is_not_found(session: Session, record_id: int) -
         with pytest.raises(RecordNotFound, match=str(record_id)):
             call(record_id, session=session)
     assert messaging.retry_batch([record_id], session=session) == 0
-    assert not messaging.mark_bounced(record_id, code="550 5.1.1", session=session)
-    assert not messaging.mark_read_receipt(record_id, session=session)
+    assert not messaging.mark_bounced(record_id=record_id, permanent=True, session=session)
+    assert not messaging.mark_read_receipt(record_id=record_id, at=None, session=session)
     assert session.scalar(text("SELECT 1")) == 1
 
 
 @pytest.mark.parametrize("record_id", ["1", "x", None, 1.5, True, [1]])
 def test_what_is_no_number_is_refused_by_name_before_the_database_sees_it(session: Session, record_id: Any) -> None:
-    for call in (messaging.status, messaging.retry, messaging.cancel, messaging.mark_read_receipt):
+    for call in (messaging.status, messaging.retry, messaging.cancel):
         with pytest.raises(TypeError, match="a record id is an int"):
             call(record_id, session=session)
     with pytest.raises(TypeError, match="a record id is an int"):
@@ -73,6 +73,6 @@ def test_the_time_of_a_bounce_is_utc_whatever_the_session_shows(session: Session
     record_id = messaging.send_mail(to=["a@example.com"], text_body="x", session=session)
     session.execute(text("UPDATE mail_send_record SET status = 'SENT'"))
     session.execute(text("SET LOCAL timezone = 'Asia/Tokyo'"))
-    assert messaging.mark_bounced(record_id, code="550 5.1.1", session=session)
+    assert messaging.mark_bounced(record_id=record_id, permanent=True, session=session)
     at = messaging.status(record_id, session=session).recipient_results["a@example.com"]["at"]
     assert abs(session.scalar(text("SELECT extract(epoch FROM now() - CAST(:at AS timestamptz))"), {"at": at})) < 2

@@ -147,7 +147,7 @@ def test_the_library_finds_no_record_of_another_tenant(session: Session) -> None
             with pytest.raises(RecordNotFound, match=str(record_id)):
                 call(record_id, session=session)
         assert messaging.retry_batch([record_id], session=session) == 0
-        assert not messaging.mark_bounced(record_id, code="550 5.1.1", session=session)
+        assert not messaging.mark_bounced(record_id=record_id, permanent=True, session=session)
 
 
 def test_a_write_that_names_another_tenant_is_refused_before_any_sql(session: Session) -> None:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, TextClause, func, insert, select, text, update
+from sqlalchemy.orm import Session
 
 from messaging.category import ErrorCategory
 from messaging.clock import boot_seconds
@@ -29,6 +30,8 @@ from messaging.delivery.record import SEND_ATTEMPT
 from messaging.delivery.write_back import bucket_of
 from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
+from messaging.mail.receipts import Effect, mark_bounced, mark_read
+from messaging.mail.reported_recipients import ReportedRecipient
 from messaging.settings import RetrySettings
 from messaging.sms.channel import recipients as sms_recipients
 from messaging.sms.models import SMS_SEND_RECORD
@@ -176,6 +179,17 @@ class Records:
         t = self.kind.table
         with self.engine.connect() as connection:
             connection.execute(update(t).where(t.c.id == record_id).values(updated_at=t.c.updated_at, **columns))
+
+    def bounce(self, record_id: int, *recipients: str, code: str = "550 5.1.1") -> Effect:
+        """A bounce about these recipients, or about nobody by name."""
+        reported = [ReportedRecipient((r,), code) for r in recipients] or [ReportedRecipient(code=code)]
+        with Session(self.engine) as session:
+            return mark_bounced(session, record_id, reported, origin="a test", suppresses=False)
+
+    def read_by_someone(self, record_id: int) -> Effect:
+        """A read receipt."""
+        with Session(self.engine) as session:
+            return mark_read(session, record_id, at=None)
 
     def shift(self, seconds: float, *record_ids: int) -> None:
         """Let time pass: move every time of these records (of all, when none is named) into the past."""

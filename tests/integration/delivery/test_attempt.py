@@ -16,7 +16,7 @@ from messaging.errors import StateError
 from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
 from messaging.mail.models import MAIL_SEND_SERVER_CONFIG as CONFIG
-from messaging.mail.receipts import mark_bounced
+from messaging.mail.receipts import Effect
 from messaging.tenancy import use_multi_tenancy
 from tests.integration.delivery.desk import Desk, counted, sessions
 from tests.integration.delivery.records import STALE, A, B, C, seconds_ahead
@@ -249,8 +249,7 @@ def test_f20_a_dead_letter_dies_again_at_once(desk: Desk) -> None:
 def test_f18a_after_a_bounce_only_the_bounced_one_gets_it_again(desk: Desk) -> None:  # C9
     record_id = desk.records.one(to=(A, B))
     desk.deliver(record_id)
-    with desk.records.engine.connect() as connection:
-        assert mark_bounced(connection, record_id, code="550 5.1.1", recipients=[B])
+    assert desk.records.bounce(record_id, B) is Effect.RECORDED
     retry_one(desk, record_id)
     assert desk.deliver(record_id) == {"sent": 1}
     assert desk.server.copies() == {A: 1, B: 2}
@@ -303,8 +302,7 @@ def test_c7_a_bounce_during_the_send_changes_nothing(desk: Desk) -> None:
     record_id = desk.records.one()
     sending = desk.begin(record_id)
     desk.server.wait_for_command("EOD", 5)
-    with desk.records.engine.connect() as connection:
-        assert not mark_bounced(connection, record_id, code="550 5.1.1")
+    assert desk.records.bounce(record_id) is Effect.OPEN
     desk.server.release()
     assert sending.result(5) == {"sent": 1}
 

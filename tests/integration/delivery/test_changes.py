@@ -15,6 +15,7 @@ import pytest
 import redis
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from messaging.category import ErrorCategory
 from messaging.clock import boot_seconds
@@ -33,7 +34,8 @@ from messaging.delivery.sweep import CLOCK_KEY, sweep
 from messaging.errors import StateError
 from messaging.mail.channel import envelope_recipients
 from messaging.mail.models import MAIL_SEND_RECORD as T
-from messaging.mail.receipts import mark_bounced
+from messaging.mail.receipts import Effect, mark_bounced
+from messaging.mail.reported_recipients import ReportedRecipient
 from messaging.settings import Settings
 from tests.integration.delivery.records import (
     ACCEPTED,
@@ -340,7 +342,7 @@ def test_c6_cancel_after_a_bounce_and_a_retry_does_not_say_cancelled(records: Re
     # Sent; bounced; the retry opens the bounced recipient, and nothing in the results says any more that it was sent.
     record_id = records.one()
     records.deliver(record_id, {A: ACCEPTED})
-    assert _bounce(records, record_id)
+    assert records.bounce(record_id) is Effect.RECORDED
     retry_one(records, record_id)
     assert cancel_one(records, record_id) == "stopped"
     assert cancel_one(records, record_id) == "stopped"
@@ -377,8 +379,7 @@ def test_c8_the_sweep_at_the_budget_knows_who_accepted(records: Records) -> None
 def test_c9_a_retry_opens_exactly_who_refused_or_bounced(records: Records) -> None:  # F18a
     record_id = records.one(to=(A, B, C))
     records.deliver(record_id, {A: ACCEPTED, B: ACCEPTED, C: REFUSED})
-    with records.engine.connect() as connection:
-        assert mark_bounced(connection, record_id, code="550 5.1.1", recipients=[B])
+    assert records.bounce(record_id, B) is Effect.RECORDED
     retry_one(records, record_id)
     row = records.row(record_id)
     assert open_recipients([A, B, C], row.recipient_results) == [B, C]
@@ -649,18 +650,37 @@ def test_a_retry_that_meets_a_claim_says_it_changed(records: Records, engine: En
     assert records.row(record_id).status == SENDING
 
 
-def test_a_bounce_that_meets_a_manual_retry_moves_nothing(records: Records, engine: Engine) -> None:
-    record_id = records.one(status=SENT)
+def test_a_bounce_that_meets_a_manual_retry_leaves_it_alone(records: Records, engine: Engine) -> None:
+    record_id = records.one(status=FAILED)
     with engine.connect() as connection, connection.begin():
-        assert mark_bounced(connection, record_id, code="550")
-        result = blocked(engine, lambda: _bounce(records, record_id))
-    assert result.result(5) is False
-    assert records.row(record_id).version == 1
+        retry(connection, T, envelope_recipients, record_id, channel="mail")
+        result = blocked(engine, lambda: records.bounce(record_id))
+    assert result.result(5) is Effect.OPEN
+    row = records.row(record_id)
+    assert (row.status, row.version, row.bounced) == (RETRY, 1, False)
 
 
-def _bounce(records: Records, record_id: int) -> bool:
-    with records.engine.connect() as connection:
-        return mark_bounced(connection, record_id, code="550")
+def test_a_manual_retry_that_meets_a_bounce_looks_again(records: Records, engine: Engine) -> None:
+    record_id = records.one(status=FAILED)
+    with Session(engine) as session, session.begin():
+        reported = [ReportedRecipient((A,), "550 5.1.1")]
+        assert mark_bounced(session, record_id, reported, origin="a test", suppresses=False) is Effect.RECORDED
+        result = blocked(engine, lambda: retry_one(records, record_id))
+    with pytest.raises(StateError, match="changed meanwhile"):
+        result.result(5)
+    assert records.row(record_id).recipient_results[A]["result"] == "bounced"
+
+
+def test_two_bounces_about_two_recipients_at_once_are_both_noted(records: Records, engine: Engine) -> None:
+    record_id = records.one(to=(A, B, C), status=SENT)
+    with Session(engine) as session, session.begin():
+        reported = [ReportedRecipient((A,), "550 5.1.1")]
+        assert mark_bounced(session, record_id, reported, origin="a test", suppresses=False) is Effect.RECORDED
+        result = blocked(engine, lambda: records.bounce(record_id, C, code="552 5.2.2"))
+    assert result.result(5) is Effect.RECORDED
+    row = records.row(record_id)
+    assert (row.status, row.version, row.bounce_code, row.bounced_recipients) == (FAILED, 2, "550 5.1.1", [A, C])
+    assert {a: r["code"] for a, r in row.recipient_results.items()} == {A: "550 5.1.1", C: "552 5.2.2"}
 
 
 def test_an_outcome_that_cannot_have_its_row_gives_up_after_the_lock_time_out_only(

@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from messaging.delivery.cancel import cancel
 from messaging.delivery.requeue import retry, retry_batch
+from messaging.delivery.status import SendStatus
 from messaging.errors import StateError
-from messaging.mail.receipts import mark_bounced
+from messaging.mail.receipts import Effect
 from tests.integration.delivery.records import BAD_LOGIN, BUSY, MAIL, A, B, Records
-from tests.integration.delivery.world import Flight, World
+from tests.integration.delivery.world import Flight, World, results_of
 
 pytestmark = pytest.mark.postgres16
 
@@ -269,9 +270,10 @@ class Protocol(RuleBasedStateMachine):
     @rule(which=ANY)
     def bounce_arrives(self, which: int) -> None:
         record_id = self.ids[which % len(self.ids)]
-        with self.records.engine.connect() as connection:
-            if mark_bounced(connection, record_id, code="550 5.1.1", recipients=[A]):
-                self.world.bounced(record_id)
+        before = self.records.row(record_id)
+        had_it = before.status == SendStatus.SENT or results_of(before).get(A, {}).get("result") == "accepted"
+        if self.records.bounce(record_id, A) is Effect.RECORDED and had_it:
+            self.world.bounced(record_id)
 
     @invariant()
     def properties_hold(self) -> None:

@@ -1,0 +1,126 @@
+"""Whom of a record's recipients a report of delivery is about. Reports spell addresses in ways of their own. Pure.
+
+The report is known to be about the record (by its Message-ID or its VERP address); which of its recipients it means is
+asked here: by name as far as that goes, then by there being only one who can be meant (`receive.md` 13).
+"""
+
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import idna
+
+from messaging.delivery.recipients import RecipientStatus, Results
+from messaging.suppression import mail_address
+
+#: The column of the record.
+MAX_BOUNCE_CODE_CHARS = 20
+
+#: Who is closed in these ways never got the message.
+_NOT_REACHED = frozenset({RecipientStatus.REFUSED, RecipientStatus.SUPPRESSED})
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedRecipient:
+    """What a report says of one recipient."""
+
+    #: As the report spells them: the recipient as it was sent to (RFC 3464, 2.3.1), then the one it was resolved to;
+    #: none where it names nobody.
+    names: tuple[str, ...] = ()
+    #: Reply code and enhanced status code as in `550 5.1.1`, one of the two, or None.
+    code: str | None = None
+    #: The other side's words.
+    text: str | None = None
+    #: Whether another try would fail too.
+    is_permanent: bool = True
+    #: Whether the address is of no use.
+    is_useless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """A recipient of the record that a report is about."""
+
+    #: As the record spells it.
+    address: str
+    reported: ReportedRecipient
+    #: False: the report names somebody else, and this one is the only one it can be about.
+    is_named: bool
+
+
+def bounce_code(reply_code: str | None, status: str | None) -> str | None:
+    """The codes as the record shows them, e.g. `550 5.1.1`; None without any."""
+    return " ".join(filter(None, (reply_code, status)))[:MAX_BOUNCE_CODE_CHARS].strip() or None
+
+
+def meant(recipients: Sequence[str], results: Results, reported: Sequence[ReportedRecipient]) -> list[Meant]:
+    """The recipients that a report is about, each once, in the record's order.
+
+    A report that names nobody, or nobody of ours (a forward, an alias), is about the only recipient whose server took
+    the message, if there is only one; else about nobody by name, and the answer is empty.
+    """
+    by_name: dict[str, ReportedRecipient] = {}
+    unknown: list[ReportedRecipient] = []
+    for one in reported:
+        address = _named(recipients, one.names)
+        if address is None:
+            unknown.append(one)
+        elif address not in by_name or (one.is_permanent and not by_name[address].is_permanent):
+            by_name[address] = one
+    if by_name:
+        return [Meant(address, by_name[address], True) for address in recipients if address in by_name]
+    reached = _reached(recipients, results)
+    if len(reached) != 1 or not unknown:
+        return []
+    worst = min(unknown, key=lambda one: not one.is_permanent)
+    return [Meant(reached[0], worst, not worst.names)]
+
+
+def _reached(recipients: Sequence[str], results: Results) -> list[str]:
+    """Those who can have got the message."""
+    return [r for r in recipients if r not in results or results[r]["result"] not in _NOT_REACHED]
+
+
+def _named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
+    """The recipient that one of these names is, the first name that fits wins; None when none does.
+
+    Also without what follows a plus (RFC 5233): a server may report the mailbox that `user+tag` led to. A name that
+    fits two recipients is nobody's.
+    """
+    for key in (_key, _key_of_mailbox):
+        ours = _by_key(recipients, key)
+        for name in names:
+            found = ours.get(key(name), [])
+            if len(found) == 1:
+                return found[0]
+    return None
+
+
+def _by_key(recipients: Sequence[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for recipient in recipients:
+        found.setdefault(key(recipient), []).append(recipient)
+    return found
+
+
+def _key(address: str) -> str:
+    """What two spellings of one address share: no brackets, no needless quotes, one case, the domain in A-labels."""
+    local, _, domain = unicodedata.normalize("NFC", address.strip().strip("<>").strip()).rpartition("@")
+    if len(local) > 2 and local[0] == local[-1] == '"' and "\\" not in local:
+        local = local[1:-1]
+    return mail_address(f"{local}@{_ascii_domain(domain.rstrip('.'))}")
+
+
+def _key_of_mailbox(address: str) -> str:
+    """The same, without the detail of the local part."""
+    local, _, domain = _key(address).rpartition("@")
+    return f"{local.partition('+')[0] or local}@{domain}"
+
+
+def _ascii_domain(domain: str) -> str:
+    if domain.isascii():
+        return domain
+    try:
+        return idna.encode(domain.lower(), strict=True).decode("ascii")
+    except (idna.IDNAError, UnicodeError):
+        return domain

@@ -1,0 +1,177 @@
+"""Ties a received bounce, read receipt or complaint to the send record it is about (`receive.md` 13).
+
+A mail is stored as PENDING in the insert itself, so that a crash before it is linked loses nothing. What a report
+changes (the record, the suppression list, the mail's own row) is one transaction, which first takes the mail's row: a
+report counts once, however many workers look at it.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from sqlalchemy import Engine, Row, TextClause
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from messaging import tenancy
+from messaging.db.engine import autocommitting
+from messaging.db.trouble import is_passing
+from messaging.delivery.status import FINAL_STATUSES
+from messaging.mail import receipts
+from messaging.mail.receipts import Effect
+from messaging.receive import link_statements as statements
+from messaging.receive.reports import Change, Complained, Displayed, Failed, change_of
+from messaging.receive.vocabulary import LinkStatus
+from messaging.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounts:
+    """What became of the mails that one look found waiting."""
+
+    linked: int = 0
+    #: Given up, or about nothing that could be looked for.
+    unmatched: int = 0
+    #: Not found yet, or their record is in the middle of an attempt.
+    waiting: int = 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """How the mails of one look end, for the statements that write it."""
+
+    #: Linked by the transaction that changed its record.
+    changed: int = 0
+    #: Mail, record, and the Message-ID by which it was found.
+    linked: list[tuple[int, int, str | None]] = field(default_factory=list)
+    waiting: list[int] = field(default_factory=list)
+    #: Not found in time.
+    unmatched: list[int] = field(default_factory=list)
+    #: About nothing that could be looked for.
+    unlinkable: list[int] = field(default_factory=list)
+
+
+class Linker:
+    """One per process, for any thread; keeps no state."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._suppression = settings.suppression
+
+    def link_pending(self, config_id: int, *, owner_tenant_id: int, limit: int) -> LinkCounts:
+        """Look at up to `limit` mails of one mailbox that wait; `owner_tenant_id` is the mailbox's. Commits its own.
+
+        One query finds their records, whatever their number; each change of a record is a transaction in the tenant of
+        the record. What another worker is at is left to it.
+
+        Raises: what the driver raises when the database is away; what was linked by then stays.
+        """
+        mails = self._run(statements.WAITING, config_id=config_id, limit=limit)
+        if not mails:
+            return LinkCounts()
+        records = self._look_up(mails, owner_tenant_id)
+        batch = _Batch()
+        for mail in mails:
+            candidates = list(_candidates(mail))
+            found = next((key for key in candidates if key in records), None)
+            if not candidates:
+                batch.unlinkable.append(mail.id)
+            elif found is None:
+                (batch.unmatched if mail.is_old else batch.waiting).append(mail.id)
+            else:
+                self._link(batch, mail, records[found], found if isinstance(found, str) else None)
+        return self._finish(batch)
+
+    def _look_up(self, mails: Sequence[Row[Any]], owner: int) -> Mapping[str | int, Row[Any]]:
+        """Records by id and by Message-ID, as far as a mailbox of this owner may speak of them."""
+        keys = {key for mail in mails for key in _candidates(mail)}
+        if not keys:
+            return {}
+        rows = self._run(
+            statements.look_up(tenancy.is_multi_tenancy(), owner == tenancy.PLATFORM_TENANT_ID),
+            owner=owner,
+            message_ids=[key for key in keys if isinstance(key, str)],
+            record_ids=[key for key in keys if isinstance(key, int)],
+        )
+        return {row.id: row for row in rows} | {row.message_id: row for row in rows if row.message_id is not None}
+
+    def _link(self, batch: _Batch, mail: Row[Any], record: Row[Any], message_id: str | None) -> None:
+        change = change_of(mail._asdict())
+        if isinstance(change, Complained) and not self._suppression.complaints:
+            change = None
+        if change is None:
+            batch.linked.append((mail.id, record.id, message_id))
+        elif self._is_in_an_attempt(record, change):
+            batch.waiting.append(mail.id)
+        else:
+            is_applied = self._apply(mail, record, message_id, change)
+            if is_applied:
+                batch.changed += 1
+            elif is_applied is False:
+                batch.waiting.append(mail.id)
+
+    @staticmethod
+    def _is_in_an_attempt(record: Row[Any], change: Change) -> bool:
+        """A complaint changes no record, so it waits for none."""
+        return record.status not in FINAL_STATUSES and not isinstance(change, Complained)
+
+    def _apply(self, mail: Row[Any], record: Row[Any], message_id: str | None, change: Change) -> bool | None:
+        """Take the mail and change its record, or neither. None: another worker has linked the mail meanwhile."""
+        linked = {"ids": [mail.id], "record_ids": [record.id], "message_ids": [message_id]}
+        try:
+            with tenancy.tenant(record.tenant_id), Session(self._engine) as session:
+                if session.execute(statements.LINKED, linked).one_or_none() is None:
+                    return None
+                effect = self._change(session, record.id, change, f"received mail {mail.id}")
+                if effect is Effect.RECORDED:
+                    session.commit()
+                return effect is Effect.RECORDED
+        except SQLAlchemyError as exc:
+            if not is_passing(exc):
+                raise
+            logger.warning("received mail not linked yet", extra={"received_id": mail.id, "record_id": record.id})
+            return False
+
+    def _change(self, session: Session, record_id: int, change: Change, origin: str) -> Effect:
+        match change:
+            case Failed(reported):
+                suppresses = self._suppression.hard_bounces
+                return receipts.mark_bounced(session, record_id, reported, origin=origin, suppresses=suppresses)
+            case Displayed(at):
+                return receipts.mark_read(session, record_id, at=at)
+            case Complained(reported):
+                return receipts.note_complaint(session, record_id, reported, origin=origin)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _finish(self, batch: _Batch) -> LinkCounts:
+        """Write what needs no transaction of its own, and count."""
+        linked = ended = 0
+        if batch.linked:
+            ids, record_ids, message_ids = zip(*batch.linked, strict=True)
+            parameters = {"ids": list(ids), "record_ids": list(record_ids), "message_ids": list(message_ids)}
+            linked = len(self._run(statements.LINKED, **parameters))
+        for ids_of, status in ((batch.unmatched, LinkStatus.UNMATCHED), (batch.unlinkable, LinkStatus.NONE)):
+            if ids_of:
+                ended += len(self._run(statements.ENDED, ids=list(ids_of), status=status))
+        if batch.waiting:
+            self._run(statements.CHECKED, ids=batch.waiting)
+        return LinkCounts(linked + batch.changed, ended, len(batch.waiting))
+
+    def _run(self, statement: TextClause, **parameters: Any) -> Sequence[Row[Any]]:
+        """One statement that is a transaction of its own."""
+        used = {name: value for name, value in parameters.items() if name in statement._bindparams}
+        with autocommitting(self._engine).connect() as connection:
+            return connection.execute(statement, used).fetchall()
+
+
+def _candidates(mail: Row[Any]) -> Iterator[str | int]:
+    """What a mail may be about, the likeliest first: a genuine VERP address names the record itself."""
+    if mail.verp_record_id is not None:
+        yield mail.verp_record_id
+    for message_id in mail.reference_ids or ():
+        # Some reports leave out the brackets.
+        yield message_id if message_id.startswith("<") else f"<{message_id}>"
