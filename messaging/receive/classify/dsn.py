@@ -1,0 +1,63 @@
+"""Rule 20: delivery status notifications (RFC 3464, 6522, 6533), whatever a mail system broke in their form."""
+
+from messaging.receive.classification import BounceRecipient, Classification
+from messaging.receive.classify import delivery_status, free_text, senders
+from messaging.receive.classify.references import bounce_references, verp_record_id
+from messaging.receive.classify.report_fields import REPORT_TYPES, holds_report, read_report, report_text
+from messaging.receive.parsed import ParsedMail
+from messaging.receive.vocabulary import MailType
+
+
+class Dsn:
+    """A bounce by the fields of its delivery-status part, one recipient a group.
+
+    A part that is such by its type alone makes a bounce; fields in a part of another type do where a program sent the
+    mail. A person who hands a report on does not send one.
+    """
+
+    order = 20
+
+    def match(self, message: ParsedMail) -> Classification | None:
+        texts = [report_text(part) for part in message.walk() if part.content_type in REPORT_TYPES]
+        if texts and _is_handed_on(message):
+            return None
+        if not texts:
+            texts = _misplaced(message)
+        if not texts:
+            return None
+        found = [one for text in texts for one in delivery_status.recipients(message, read_report(text))]
+        return bounce(message, tuple(found) or free_text.read_text(message))
+
+
+def bounce(message: ParsedMail, recipients: tuple[BounceRecipient, ...]) -> Classification:
+    """A bounce with what it may be about."""
+    return Classification(
+        MailType.BOUNCE,
+        recipients=recipients,
+        reference_ids=bounce_references(message),
+        verp_record_id=verp_record_id(message),
+    )
+
+
+def _is_handed_on(message: ParsedMail) -> bool:
+    root = message.root
+    is_report = root is not None and root.content_type == "multipart/report"
+    return not is_report and senders.is_answer(message) and not senders.is_machine(message)
+
+
+def _misplaced(message: ParsedMail) -> list[str]:
+    """Texts that hold the fields though their type does not say so, in what a program sent."""
+    parts = [
+        part
+        for part in message.walk()
+        if b"inal-" in part.content
+        and part.content_type.startswith(("text/", "multipart/", "application/", "message/del"))
+    ]
+    texts = [text for part in parts if holds_report(text := report_text(part))]
+    is_report = message.root is not None and message.root.content_type == "multipart/report"
+    if texts and (is_report or senders.is_machine(message) or senders.is_automatic(message)):
+        return texts
+    return []
+
+
+RULE = Dsn()

@@ -1,0 +1,74 @@
+"""What speaks for a report in a mail that has no fields of one, and what against it."""
+
+from functools import cache
+
+from messaging.receive.classify import codes, senders
+from messaging.receive.classify.originals import own_text, quoted_text, returned_headers
+from messaging.receive.classify.phrases import Phrases, comparable, outcome, table
+from messaging.receive.parsed import ParsedMail
+
+#: Of a text that is searched for wordings: reports say it early.
+MAX_TEXT_CHARS = 16_384
+
+
+class Evidence:
+    """The signs of one mail; each is looked for when it is asked for."""
+
+    def __init__(self, message: ParsedMail) -> None:
+        self._message = message
+        self._subject = comparable(message.subject or "")
+
+    @property
+    def has_certain_subject(self) -> bool:
+        """Whether only mail servers write such a subject."""
+        return _subjects("certain").is_in(self._subject) and not senders.is_answer(self._message)
+
+    @property
+    def has_possible_subject(self) -> bool:
+        """Whether the subject may be that of a report."""
+        return _subjects("possible").is_in(self._subject) and not senders.is_answer(self._message)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether a reply or enhanced code stands in subject or own text."""
+        text = f"{self._message.subject or ''}\n{self._own_text()}"
+        return codes.reply_code(text) is not None or codes.enhanced_code(text) is not None
+
+    @property
+    def tells_an_outcome(self) -> bool:
+        """Whether the own text says that mail failed or waits, or got there."""
+        compared = comparable(self._own_text())
+        return any(outcome(name).is_in(compared) for name in ("failed", "delayed", "delivered"))
+
+    @property
+    def has_original(self) -> bool:
+        """Whether the message, or its header, comes back in a part or behind a line of the text."""
+        return bool(returned_headers(self._message)) or bool(quoted_text(self._message.rule_text))
+
+    @property
+    def names_failed(self) -> bool:
+        """Whether the header does: Exim's and Gmail's way."""
+        return "X-Failed-Recipients" in self._message.headers
+
+    @property
+    def is_report(self) -> bool:
+        """Whether it calls itself a report of delivery, without the part that would make it one."""
+        root = self._message.root
+        return (
+            root is not None
+            and root.content_type == "multipart/report"
+            and root.parameters.get("report-type", "delivery-status").lower() == "delivery-status"
+        )
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it comes from a list or a campaign."""
+        return any(name in self._message.headers for name in ("List-Unsubscribe", "List-Id", "List-Post"))
+
+    def _own_text(self) -> str:
+        return own_text(self._message.rule_text)[:MAX_TEXT_CHARS]
+
+
+@cache
+def _subjects(kind: str) -> Phrases:
+    return Phrases(table("subjects")[kind])

@@ -1,0 +1,44 @@
+"""Rule 30: reports without fields that their sender or their form gives away (RFC 5321, 4.5.5)."""
+
+from messaging.receive.classification import Classification
+from messaging.receive.classify import free_text, senders
+from messaging.receive.classify.dsn import bounce
+from messaging.receive.classify.evidence import Evidence
+from messaging.receive.parsed import ParsedMail
+
+
+class MailerDaemon:
+    """A bounce by its sender, `mailer-daemon@` or `postmaster@`, or by the form that only reports have.
+
+    A postmaster is a person too: what answers a mail, and what tells of no delivery, is not taken for a report.
+    """
+
+    order = 30
+
+    def match(self, message: ParsedMail) -> Classification | None:
+        return bounce(message, free_text.read_text(message)) if _is_report(message) else None
+
+
+def _is_report(message: ParsedMail) -> bool:
+    signs = Evidence(message)
+    has_null_path = senders.has_null_path(message)
+    if signs.is_report or (signs.names_failed and not senders.is_answer(message)):
+        return True
+    if senders.is_answer(message) and not has_null_path:
+        return False
+    if senders.is_daemon(message):
+        return not signs.is_bulk
+    if senders.is_postmaster(message):
+        return signs.has_certain_subject or signs.tells_an_outcome or signs.has_code or signs.has_original
+    is_automatic = has_null_path or senders.is_automatic(message)
+    return (
+        is_automatic
+        and not signs.is_bulk
+        and (
+            (signs.has_certain_subject and (signs.tells_an_outcome or signs.has_code or signs.has_original))
+            or (signs.has_original and signs.tells_an_outcome and signs.has_code)
+        )
+    )
+
+
+RULE = MailerDaemon()

@@ -1,0 +1,66 @@
+"""Tables of wordings and how a text is searched for them; the wordings themselves are data, in `wordings/`."""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+#: What ` * ` in a phrase stands for at most, in characters.
+MAX_GAP_CHARS = 80
+
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\xa0": " "})
+#: The codes before each line of a reply of several lines (RFC 5321, 4.2.1), once its lines are one.
+_CONTINUED = re.compile(r" [245]\d\d[ -](?:#?[245]\.\d{1,3}\.\d{1,3}[ :-] ?)?")
+
+
+def table(name: str) -> dict[str, Any]:
+    """One file of `wordings/`, as TOML has it."""
+    return tomllib.loads((files(__package__) / "wordings" / f"{name}.toml").read_text("utf-8"))
+
+
+def comparable(text: str) -> str:
+    """Text as phrases are compared with: one line, lower case, straight quotes, replies without their codes."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text).translate(_STRAIGHT)
+    return _CONTINUED.sub(" ", " ".join(text.lower().split()))
+
+
+class Phrases:
+    """Phrases of which a text may hold one.
+
+    Each is looked for as a plain string, which beats an alternation of some hundred by an order of magnitude and is
+    linear in the text whatever that holds.
+    """
+
+    def __init__(self, phrases: Iterable[str]) -> None:
+        spelled = [comparable(phrase) for phrase in phrases]
+        self._whole = tuple(phrase for phrase in spelled if " * " not in phrase)
+        self._gapped = tuple(tuple(phrase.split(" * ")) for phrase in spelled if " * " in phrase)
+
+    def is_in(self, text: str) -> bool:
+        """Whether a text, `comparable`, holds one."""
+        return any(phrase in text for phrase in self._whole) or any(_holds(text, pieces) for pieces in self._gapped)
+
+
+@cache
+def outcome(name: str) -> Phrases:
+    """`failed`, `delayed`, `delivered` or `relayed`."""
+    return Phrases(table("outcomes")[name])
+
+
+def _holds(text: str, pieces: tuple[str, ...]) -> bool:
+    start = text.find(pieces[0])
+    while start >= 0:
+        end = start + len(pieces[0])
+        for piece in pieces[1:]:
+            at = text.find(piece, end, end + MAX_GAP_CHARS + len(piece))
+            if at < 0:
+                break
+            end = at + len(piece)
+        else:
+            return True
+        start = text.find(pieces[0], start + 1)
+    return False

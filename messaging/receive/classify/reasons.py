@@ -1,0 +1,76 @@
+"""Why a delivery failed: the text is asked first, then the codes, as servers send 5.1.1 in front of many stories
+(`receive.md` 12.2).
+"""
+
+from functools import cache
+
+from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.vocabulary import BounceReason
+
+_R = BounceReason
+
+#: By subject and detail of the enhanced code (RFC 3463, 3; the later ones of the IANA registry).
+_BY_STATUS = {
+    "1.0": _R.USER_UNKNOWN,
+    "1.1": _R.USER_UNKNOWN,
+    "1.2": _R.HOST_UNKNOWN,
+    "1.3": _R.USER_UNKNOWN,
+    "1.6": _R.USER_UNKNOWN,
+    "1.7": _R.POLICY,
+    "1.8": _R.POLICY,
+    "1.10": _R.HOST_UNKNOWN,
+    "2.1": _R.SUSPENDED,
+    "2.2": _R.MAILBOX_FULL,
+    "2.3": _R.SIZE,
+    "3.2": _R.HOST_UNKNOWN,
+    "3.4": _R.SIZE,
+    "4.4": _R.HOST_UNKNOWN,
+    "4.5": _R.RATE,
+    "4.7": _R.EXPIRED,
+    "5.3": _R.RATE,
+}
+#: By subject alone, where the detail says nothing.
+_BY_SUBJECT = {"6": _R.CONTENT, "7": _R.POLICY}
+#: By the reply code, where it is all there is (RFC 5321, 4.2.3; RFC 7504).
+_BY_REPLY = {
+    "421": _R.RATE,
+    "452": _R.MAILBOX_FULL,
+    "521": _R.HOST_UNKNOWN,
+    "530": _R.POLICY,
+    "534": _R.POLICY,
+    "535": _R.POLICY,
+    "538": _R.POLICY,
+    "552": _R.MAILBOX_FULL,
+    "556": _R.HOST_UNKNOWN,
+}
+
+
+def reason(texts: tuple[str, ...], status: str | None, reply_code: str | None) -> BounceReason:
+    """The reason that the first telling text gives, else the codes, else OTHER."""
+    for text in texts:
+        if found := from_text(text):
+            return found
+    return from_codes(status, reply_code)
+
+
+def from_text(text: str) -> BounceReason | None:
+    """What the words say; None for none that is known."""
+    if not text:
+        return None
+    compared = comparable(text)
+    return next((name for name, phrases in _tables() if phrases.is_in(compared)), None)
+
+
+def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
+    """What the codes alone say."""
+    if status:
+        subject = status.partition(".")[2]
+        found = _BY_STATUS.get(subject) or _BY_SUBJECT.get(subject.partition(".")[0])
+        if found:
+            return found
+    return _BY_REPLY.get(reply_code or "", _R.OTHER)
+
+
+@cache
+def _tables() -> tuple[tuple[BounceReason, Phrases], ...]:
+    return tuple((BounceReason(one["name"]), Phrases(one["phrases"])) for one in table("reasons")["reason"])

@@ -1,0 +1,101 @@
+"""Which message a bounce or a receipt is about: candidates in the order of their worth (`receive.md` 12.4)."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from messaging.errors import ConfigurationError
+from messaging.mail import verp
+from messaging.receive.classify.originals import returned_headers
+from messaging.receive.classify.report_fields import REPORT_TYPES
+from messaging.receive.message_ids import all_spelled, spelled
+from messaging.receive.parsed import ParsedMail
+
+#: More than this in one mail are left out.
+MAX_REFERENCES = 50
+#: Of text that is searched for a Message-ID line.
+MAX_TEXT_CHARS = 65_536
+
+_ID_LINE = re.compile(
+    r"^[ \t>|*]{0,8}(?:X-)?(?:Original-)?Message-?ID[ \t]*:[ \t]*(?:\r?\n[ \t>]+)?(<[^<>\r\n]{3,998}>)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_ID_IN_TEXT = re.compile(r"\bMessage[ -]?ID\b[^<\r\n]{0,40}(<[^<>@\s]{1,400}@[^<>\s]{1,400}>)", re.IGNORECASE)
+_RECIPIENT_FIELDS = ("Delivered-To", "X-Original-To", "Envelope-To", "To", "X-Envelope-To", "X-Delivered-To")
+
+
+def bounce_references(message: ParsedMail) -> tuple[str, ...]:
+    """Message-IDs that a bounce may be about, the likeliest first, without its own; at most 50."""
+    return _distinct(message, _of_bounce(message))
+
+
+def receipt_references(message: ParsedMail) -> tuple[str, ...]:
+    """Message-IDs that a read receipt may be about, the likeliest first (RFC 8098, 3.2.5)."""
+    return _distinct(message, _of_receipt(message))
+
+
+def verp_record_id(message: ParsedMail) -> int | None:
+    """The send record that a genuine VERP address names, of those to which the mail went; None without one, and in a
+    process that has no keys, for which none is genuine.
+    """
+    for name in _RECIPIENT_FIELDS:
+        for value in message.headers.raw(name):
+            if "-" not in value or "@" not in value:
+                continue
+            for one in value.split(",")[:MAX_REFERENCES]:
+                try:
+                    record_id = verp.read(one)
+                except ConfigurationError:
+                    return None
+                if record_id is not None:
+                    return record_id
+    return None
+
+
+def _of_bounce(message: ParsedMail) -> Iterator[str]:
+    for headers in returned_headers(message):
+        yield from _first(headers.raw("Message-ID"))
+    for part in message.walk():
+        if part.content_type in REPORT_TYPES or part.content_type == "text/rfc822-headers":
+            yield from _lines(part.text())
+    yield from _answered(message)
+    for part in message.walk():
+        if (
+            not part.parts
+            and part.content_type.startswith(("text/", "application/", "multipart/"))
+            and b"essage-" in part.content[:MAX_TEXT_CHARS]
+        ):
+            yield from _lines(part.text())
+    yield from _lines(message.rule_text)
+    yield from (spelled(found) or "" for found in _ID_IN_TEXT.findall(message.rule_text))
+
+
+def _of_receipt(message: ParsedMail) -> Iterator[str]:
+    for part in message.walk():
+        if part.content_type in ("message/disposition-notification", "message/global-disposition-notification"):
+            yield from _lines(part.text())
+    for headers in returned_headers(message):
+        yield from _first(headers.raw("Message-ID"))
+    yield from _answered(message)
+
+
+def _answered(message: ParsedMail) -> Iterator[str]:
+    for value in message.headers.raw("In-Reply-To"):
+        yield from all_spelled(value)
+    for value in message.headers.raw("References"):
+        yield from reversed(all_spelled(value))
+
+
+def _lines(text: str) -> Iterator[str]:
+    for found in _ID_LINE.findall(text[:MAX_TEXT_CHARS]):
+        yield from _first([found])
+
+
+def _first(values: list[str]) -> Iterator[str]:
+    for value in values[:1]:
+        if found := spelled(value):
+            yield found
+
+
+def _distinct(message: ParsedMail, found: Iterable[str]) -> tuple[str, ...]:
+    own = spelled(message.message_id)
+    return tuple(list(dict.fromkeys(one for one in found if one and one != own))[:MAX_REFERENCES])

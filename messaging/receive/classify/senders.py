@@ -1,0 +1,74 @@
+"""Whether a program wrote a mail, as far as its header says (RFC 5321, 4.5.5; RFC 3834, 5; RFC 2142, 5)."""
+
+import re
+from functools import cache
+
+from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.parsed import ParsedMail
+
+_TAG = re.compile(r"[+=].*\Z|[-_.]?\d+\Z", re.DOTALL)
+
+
+def is_daemon(message: ParsedMail) -> bool:
+    """Whether it comes from a program that does nothing but report."""
+    local = _local(message.from_address)
+    return local in _locals("daemons") or local.startswith(("mailer-daemon", "mailerdaemon"))
+
+
+def is_postmaster(message: ParsedMail) -> bool:
+    """Whether it comes in the name of the person in charge, or of the mail system."""
+    local = _local(message.from_address)
+    if local in _locals("postmasters") or local.startswith("postmaster"):
+        return True
+    return _names().is_in(comparable(message.from_name or "")[:200])
+
+
+def is_machine(message: ParsedMail) -> bool:
+    """Whether a program of any kind sent it: no envelope sender, or an address such as `noreply@`."""
+    if has_null_path(message) or is_daemon(message) or is_postmaster(message):
+        return True
+    return any(
+        _local(one) in _locals("machines") for one in (message.from_address, *message.headers.raw("Return-Path"))
+    )
+
+
+def has_null_path(message: ParsedMail) -> bool:
+    """Whether the envelope sender is empty, as of every report."""
+    paths = message.headers.raw("Return-Path")
+    return any("".join(path.split()) == "<>" for path in paths[:3])
+
+
+def is_automatic(message: ParsedMail) -> bool:
+    """Whether Auto-Submitted says that no person sent it (RFC 3834, 5)."""
+    value = (message.headers.first("Auto-Submitted") or "").strip().lower()
+    return bool(value) and not value.startswith("no")
+
+
+def is_answer(message: ParsedMail) -> bool:
+    """Whether the subject begins as those of answers and of forwarded mail do: `Re:`, `Fwd:`, `WG:`."""
+    return _answers().match(message.subject or "") is not None
+
+
+def _local(address: str | None) -> str:
+    if not address:
+        return ""
+    return _TAG.sub("", address.strip(" \t<>'\"").lower().partition("@")[0].strip("'\" "))
+
+
+@cache
+def _locals(kind: str) -> frozenset[str]:
+    return frozenset(table("senders")[kind])
+
+
+@cache
+def _names() -> Phrases:
+    return Phrases(table("senders")["names"])
+
+
+@cache
+def _answers() -> re.Pattern[str]:
+    choices = "|".join(map(re.escape, table("subjects")["answers"]))
+    return re.compile(
+        rf"\s{{0,9}}(?:\[[^\]\r\n]{{0,40}}\]\s{{0,3}})?(?:{choices})(?:\[\d{{1,3}}\]|\(\d{{1,3}}\))?\s{{0,2}}[:：]",
+        re.IGNORECASE,
+    )
