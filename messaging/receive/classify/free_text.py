@@ -134,7 +134,7 @@ def _evidence(text: str, addresses: list[str]) -> Iterator[tuple[str | None, str
     if len(lowered) != len(text):  # a letter whose lower case is longer
         lowered = text
     starts = sorted((at, address) for address in addresses for at in _occurrences(lowered, address.lower()))
-    ends = [at for at, _ in starts[1:]] + [len(text)]
+    ends = [*(at for at, _ in starts[1:]), len(text)][: len(starts)]
     found: dict[str, list[str]] = {address: [] for address in addresses}
     for (at, address), end in zip(starts, ends, strict=True):
         line = text.rfind("\n", 0, at) + 1
