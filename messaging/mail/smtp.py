@@ -430,7 +430,7 @@ class _Connection(smtplib.SMTP):
         else:
             shown = b"(%d octets)" % outgoing.size
             self._wire.write(small + b".\r\n", lambda: timeout_seconds, shown=shown)
-        code, text = self._wire.read_reply(self._gate.reply_timeout())
+        code, text = self._wire.read_reply(self._gate.reply_timeout)
         if code // 100 == 2:
             self.is_in_step = True
             return acceptance(reply_of(code, text))
@@ -523,7 +523,7 @@ class _Connection(smtplib.SMTP):
         """QUIT and close; never raises."""
         with contextlib.suppress(OSError):
             self._wire.write(b"QUIT\r\n", lambda: QUIT_SECONDS)
-            self._wire.read_reply(QUIT_SECONDS)
+            self._wire.read_reply(lambda: QUIT_SECONDS)
         self.close()
 
     def close(self) -> None:
@@ -539,7 +539,7 @@ class _Connection(smtplib.SMTP):
 
     def getreply(self) -> RawReply:
         """Read one reply within the read time-out, and within what is left of the send."""
-        return self._wire.read_reply(self._timeout())
+        return self._wire.read_reply(self._timeout)
 
     def say(self, octets: bytes, *, shown: bytes | None = None) -> None:
         """Send octets; the trace shows `shown` in their place."""

@@ -4,6 +4,8 @@ A server may send anything: lines and replies are bounded in length, in number a
 """
 
 import contextlib
+import math
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +98,10 @@ def _stuffed(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class SmtpWire:
-    """One connected socket, plain or encrypted. For one thread at a time."""
+    """One connected socket, plain or encrypted. For one thread at a time.
+
+    The socket never blocks: a call is tried and waited for where need be, half the system calls of one with a time-out.
+    """
 
     def __init__(self, connected: socket.socket, ticker: Ticker) -> None:
         #: Told of each line, when set.
@@ -104,6 +109,10 @@ class SmtpWire:
         self._socket = connected
         self._ticker = ticker
         self._unread = bytearray()
+        self._is_plain = True
+        self._input = select.poll()
+        self._input.register(connected, select.POLLIN)
+        connected.setblocking(False)
 
     @property
     def has_unread(self) -> bool:
@@ -120,6 +129,8 @@ class SmtpWire:
             self._socket = context.wrap_socket(self._socket, server_hostname=name)
         except ConnectionError as exc:
             raise ConnectionEnded(_words(exc)) from exc
+        self._socket.setblocking(False)
+        self._is_plain = False
 
     def write(self, octets: bytes, timeout: Callable[[], float], *, shown: bytes | None = None) -> None:
         """Send all; `timeout` is asked before each piece. The trace gets `shown` in place of the octets.
@@ -134,20 +145,32 @@ class SmtpWire:
             self.trace("C", octets if shown is None else shown)
         view = memoryview(octets)
         while view:
-            self._socket.settimeout(timeout())
+            seconds = timeout()
             try:
                 view = view[self._socket.send(view) :]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                self._wait(select.POLLOUT, seconds)
+            except ssl.SSLWantReadError:
+                self._wait(select.POLLIN, seconds)
             except OSError as exc:
                 if _is_over(exc):
                     raise ConnectionEnded(_words(exc)) from exc
                 raise
 
-    def read_reply(self, timeout_seconds: float) -> RawReply:
-        """One reply, complete within the time. Raises: OutOfStep, ConnectionEnded, TimeoutError, ssl.SSLError."""
-        deadline = self._ticker() + timeout_seconds
+    def read_reply(self, timeout: Callable[[], float]) -> RawReply:
+        """One reply, complete within the time, which is asked for once, if it is not there yet.
+
+        Raises: OutOfStep, ConnectionEnded, TimeoutError, ssl.SSLError, and what `timeout` raises.
+        """
+        deadline: float | None = None
         texts: list[bytes] = []
         while True:
-            line = self._read_line(deadline)
+            line = self._next_line()
+            if line is None:
+                if deadline is None:
+                    deadline = self._ticker() + timeout()
+                self._receive(deadline)
+                continue
             if self.trace:
                 self.trace("S", line)
             code, separator = line[:3], line[3:4]
@@ -159,34 +182,56 @@ class SmtpWire:
             if len(texts) >= MAX_REPLY_LINES:
                 raise OutOfStep("the reply does not end")
 
-    def _read_line(self, deadline: float) -> bytes:
+    def _next_line(self) -> bytes | None:
+        """The next line of what was received; None while it is not there as a whole."""
         unread = self._unread
-        while (end := unread.find(b"\n")) < 0 and len(unread) <= MAX_REPLY_LINE_BYTES:
-            left = deadline - self._ticker()
-            if left <= 0:
-                raise TimeoutError("timed out")
-            self._socket.settimeout(left)
+        end = unread.find(b"\n")
+        if end > MAX_REPLY_LINE_BYTES or (end < 0 and len(unread) > MAX_REPLY_LINE_BYTES):
+            raise OutOfStep("a line of the reply is too long")
+        if end < 0:
+            return None
+        line = bytes(unread[:end]).rstrip(b"\r")
+        del unread[: end + 1]
+        return line
+
+    def _receive(self, deadline: float) -> None:
+        """Wait for more to read, and read it."""
+        # A reply takes its time, so a plain socket is not asked before; of TLS a part of it may be at hand.
+        events = select.POLLIN if self._is_plain else 0
+        data: bytes | None = None
+        while data is None:
+            if events:
+                self._wait(events, deadline - self._ticker())
             try:
                 data = self._socket.recv(_READ_BYTES)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                events = select.POLLIN
+            except ssl.SSLWantWriteError:
+                events = select.POLLOUT
             except OSError as exc:
                 if _is_over(exc):
                     raise ConnectionEnded(_words(exc)) from exc
                 raise
-            if not data:
-                raise ConnectionEnded("the server closed the connection")
-            unread += data
-        if end < 0 or end > MAX_REPLY_LINE_BYTES:
-            raise OutOfStep("a line of the reply is too long")
-        line = bytes(unread[:end]).rstrip(b"\r")
-        del unread[: end + 1]
-        return line
+        if not data:
+            raise ConnectionEnded("the server closed the connection")
+        self._unread += data
+
+    def _wait(self, events: int, seconds: float) -> None:
+        """Until the socket is ready. Raises: TimeoutError."""
+        poll = self._input
+        if events != select.POLLIN:
+            poll = select.poll()
+            poll.register(self._socket, events)
+        if seconds <= 0 or not poll.poll(math.ceil(seconds * 1000)):
+            raise TimeoutError("timed out")
 
     def has_input(self) -> bool:
         """Whether there is something to read, the end of the stream included; does not wait."""
         if self._unread:
             return True
+        if self._is_plain and not self._input.poll(0):
+            return False
         try:
-            self._socket.settimeout(0)
             self._unread += self._socket.recv(_READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
             return False

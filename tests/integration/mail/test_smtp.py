@@ -1077,7 +1077,7 @@ def test_the_dot_that_ends_an_absolute_name_is_in_no_certificate(serve, server_t
         server = serve(tls=server_tls, is_implicit_tls=True)
         wire = SmtpWire(socket.create_connection(("127.0.0.1", server.port)), time.monotonic)
         wire.encrypt(trusting(), "localhost.", 5)
-        assert wire.read_reply(5)[0] == 220
+        assert wire.read_reply(lambda: 5)[0] == 220
         wire.close()
     finally:
         server_tls.sni_callback = None
