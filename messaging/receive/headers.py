@@ -1,21 +1,28 @@
-"""Header fields of a received mail, read leniently: nothing here raises, whatever the octets are (RFC 5322, 2047)."""
+"""Header fields of a received mail, read leniently: nothing here raises, whatever the octets are (RFC 5322, 2.2)."""
 
-import email
-import email.header
-import email.utils
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import islice
 
-from messaging.receive.charsets import decode, storable
+from messaging.receive.addresses import MAX_ADDRESSES, Mailbox, parse_addresses
+from messaging.receive.encoded_words import decode_words
 
+__all__ = ["Headers", "Mailbox", "header_block", "parse_headers"]
 
-class Mailbox(NamedTuple):
-    """One address of an address list."""
+#: Bytes of one block that are read; mail servers take 100 to 500 KB.
+MAX_BLOCK_BYTES = 1_048_576
+#: Fields of one block that are kept, and lines that are looked at.
+MAX_FIELDS = 2_000
+_MAX_LINES = 20_000
 
-    #: Decoded; empty without one.
-    name: str
-    #: Bare; text that is no address stays as it is.
-    address: str
+#: An empty line: CRLF, LF or CR, also mixed, also with the CR doubled that some gateways write.
+_BLANK_LINE = re.compile(rb"\n\r{0,2}\n|\r\r(?!\n)|\n\r(?!\n)")
+_BLANK_START = re.compile(rb"\r{0,2}\n|\r")
+_FIELD = re.compile(r"([!-9;-~]+)[ \t]*:")
+#: A line of which nobody would think that it is text.
+_FIELD_FOR_SURE = re.compile(r"[A-Za-z][A-Za-z0-9-]*:[ \t]|[A-Za-z]+-[A-Za-z0-9-]+:")
+_LINE_END = re.compile(rb"\r{0,2}\n|\r")
+_FOLD = re.compile(r"[\r\n]+")
 
 
 class Headers:
@@ -23,51 +30,104 @@ class Headers:
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         """`fields` hold the values as written, folded; octets beyond ASCII as surrogates (`surrogateescape`)."""
-        self._fields = [(name.lower(), value) for name, value in fields]
+        self._names = [name.lower() for name, _ in fields]
+        self._raw: dict[str, list[str]] = {}
+        self._decoded: dict[str, list[str]] = {}
+        for name, (_, value) in zip(self._names, fields, strict=True):
+            self._raw.setdefault(name, []).append(value)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, _ in self._fields)
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
     def __contains__(self, name: str) -> bool:
-        return any(own == name.lower() for own, _ in self._fields)
+        return name.lower() in self._raw
 
     def raw(self, name: str) -> list[str]:
-        """The values as written, unfolded, encoded words as they are."""
-        wanted = name.lower()
-        return [_unfold(value) for own, value in self._fields if own == wanted]
+        """The values as written, unfolded, encoded words as they are; not safe to store."""
+        return [_FOLD.sub("", value) for value in self._raw.get(name.lower(), ())]
 
     def all(self, name: str) -> list[str]:
         """The values, decoded and unfolded."""
-        return [decode_words(value) for value in self.raw(name)]
+        wanted = name.lower()
+        if wanted not in self._raw:
+            return []
+        # Rules ask for the same fields again and again, and decoding a long one takes its time.
+        if wanted not in self._decoded:
+            self._decoded[wanted] = [decode_words(value) for value in self.raw(wanted)]
+        return list(self._decoded[wanted])
 
     def first(self, name: str) -> str | None:
         """The first value, decoded and unfolded; None without the field, empty for a blank one."""
         return next(iter(self.all(name)), None)
 
     def mailboxes(self, name: str) -> list[Mailbox]:
-        """The addresses of all fields of this name."""
-        found = email.utils.getaddresses(self.raw(name))
-        return [Mailbox(decode_words(label), storable(address)) for label, address in found if label or address]
+        """The addresses of all fields of this name, at most 10,000."""
+        found: list[Mailbox] = []
+        for value in self.raw(name):
+            found += parse_addresses(value)
+            if len(found) >= MAX_ADDRESSES:
+                break
+        return found[:MAX_ADDRESSES]
 
 
 def parse_headers(block: bytes) -> Headers:
     """The fields of a header block, or of the message that begins with one."""
-    head = block.replace(b"\r\n", b"\n").partition(b"\n\n")[0]
-    return Headers(email.message_from_bytes(head + b"\n\n").raw_items())  # type: ignore[arg-type]
+    return header_block(block, 0, len(block))[0]
 
 
-def decode_words(value: str) -> str:
-    """A value with its encoded words decoded (RFC 2047); what cannot be decoded stays as it is."""
-    text = ""
-    try:
-        pieces = email.header.decode_header(value)
-    except ValueError:
-        pieces = [(value, None)]
-    for piece, charset in pieces:
-        octets = piece.encode("utf-8", "surrogateescape") if isinstance(piece, str) else piece
-        text += decode(octets, charset)
-    return storable(text.strip())
+def header_block(raw: bytes, start: int, end: int) -> tuple[Headers, int]:
+    """The fields of what begins at `start` and ends before `end`, and where its body begins.
+
+    A line that is no field ends the block, as does an empty one; between two fields it counts as a fold that lost its
+    white space.
+    """
+    if (blank := _BLANK_START.match(raw, start, end)) is not None:
+        return Headers(()), blank.end()
+    blank = _BLANK_LINE.search(raw, start, end)
+    block_end, body_start = blank.span() if blank else (end, end)
+    block = raw[start : min(block_end, start + MAX_BLOCK_BYTES)]
+    fields, lines_read = _fields(block)
+    if lines_read is not None:
+        body_start = start + _offset_of_line(block, lines_read)
+    return Headers(fields), body_start
 
 
-def _unfold(value: str) -> str:
-    return "".join(value.splitlines()) if "\n" in value or "\r" in value else value
+def _fields(block: bytes) -> tuple[list[tuple[str, str]], int | None]:
+    """The fields, and the number of the line that cannot be one of them, where there is such a line."""
+    if b"\r" in block:
+        unix = block.replace(b"\r\n", b"\n")
+        block = _LINE_END.sub(b"\n", block) if b"\r" in unix else unix
+    lines = block.decode("ascii", "surrogateescape").split("\n", _MAX_LINES)
+    fields: list[tuple[str, str]] = []
+    name, folded = "", [""]
+    number: int | None
+    for number, line in enumerate(lines[:_MAX_LINES]):
+        if line[:1] in (" ", "\t"):
+            folded.append(line)
+            continue
+        field = _FIELD.match(line)
+        if field is None:
+            if not line or (number == 0 and line.startswith("From ")) or line.startswith(">From "):
+                continue
+            if number + 1 < len(lines) and _FIELD_FOR_SURE.match(lines[number + 1]):
+                folded.append(" " + line)
+                continue
+            break
+        if name:
+            fields.append((name, "\n".join(folded)))
+            if len(fields) >= MAX_FIELDS:
+                return fields, None
+        name, folded = field.group(1), [line[field.end() :].lstrip(" \t")]
+    else:
+        number = None
+    if name:
+        fields.append((name, "\n".join(folded)))
+    return fields, number
+
+
+def _offset_of_line(block: bytes, number: int) -> int:
+    line_end = next(islice(_LINE_END.finditer(block), number - 1, None), None) if number else None
+    return line_end.end() if line_end else 0

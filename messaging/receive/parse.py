@@ -1,16 +1,28 @@
-"""Octets to a `ParsedMail`, within bounds of size, depth and number of parts; nothing raises (`receive.md` 7 to 9)."""
+"""Octets to a `ParsedMail`, within bounds of size, depth and number of parts; nothing raises (`receive.md` 7 to 9).
 
-import email
-import email.message
-import email.utils
-from dataclasses import dataclass
+The standard parser is not used: it recurses, takes quadratic time for several shapes of input, and differs between the
+versions of Python that we run on.
+"""
 
-from messaging.receive.headers import Headers, decode_words
-from messaging.receive.parsed import ParsedMail, Part
-from messaging.requests import BodyMode
+import logging
+import re
+from dataclasses import dataclass, replace
 
-#: Characters of text that rules look at.
-MAX_RULE_TEXT_CHARS = 65_536
+from messaging.receive.attachments import read_attachments
+from messaging.receive.bodies import read_bodies
+from messaging.receive.dates import parse_date
+from messaging.receive.headers import Headers, header_block
+from messaging.receive.parsed import ParsedMail
+from messaging.receive.structure import StructureExceeded, read_parts
+from messaging.receive.vocabulary import TruncationReason
+
+_log = logging.getLogger(__name__)
+
+#: As long as the columns.
+_MAX_SUBJECT_CHARS = 500
+_MAX_CHARS = 255
+#: Empty lines before the first field, which some programs leave.
+_LEADING_BLANKS = re.compile(rb"[\r\n]{1,20}(?=[A-Za-z][A-Za-z0-9-]*:)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,47 +36,70 @@ class ParseLimits:
 
 
 def parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
-    """A whole message."""
-    root = _part(email.message_from_bytes(raw), 0)
-    texts = [p for p in root.walk() if p.content_type.startswith("text/") and p.disposition != "attachment"]
-    text = next((p.text() for p in texts if p.content_type == "text/plain"), None)
-    html = next((p.text() for p in texts if p.content_type == "text/html"), None)
-    headers = root.headers
-    sender = next(iter(headers.mailboxes("From")), None)
-    return ParsedMail(
-        headers=headers,
+    """A whole message; never raises.
+
+    `truncation_reason` says what is missing: everything but the envelope for a message too large, with too many or too
+    deep parts, or one that cannot be parsed; attachments alone where those are too large.
+    """
+    if len(raw) > limits.max_message_bytes:
+        return parse_envelope(raw, limits)
+    try:
+        return _parse(raw, limits)
+    except StructureExceeded as exceeded:
+        return _envelope(raw, exceeded.reason)
+    except RecursionError:
+        return _envelope(raw, TruncationReason.MIME_DEPTH_EXCEEDED)
+    except Exception:  # noqa: BLE001 - whatever it is, the message did it, and those after it have to be read
+        _log.exception("mail cannot be parsed", extra={"size": len(raw)})
+        return _envelope(raw, TruncationReason.PARSE_FAILED)
+
+
+def parse_envelope(header_block: bytes, limits: ParseLimits) -> ParsedMail:
+    """What the header fields say of a message whose body is too large to be fetched; never raises."""
+    return _envelope(header_block[: limits.max_message_bytes], TruncationReason.BODY_TOO_LARGE)
+
+
+def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
+    headers, body_start = _message_headers(raw)
+    root = read_parts(raw, headers, body_start, max_depth=limits.max_mime_depth, max_parts=limits.max_mime_parts)
+    bodies = read_bodies(root)
+    attachments, is_one_too_large = read_attachments(root, limits.max_attachment_bytes)
+    return replace(
+        _with_fields(headers),
         root=root,
-        message_id=headers.first("Message-ID") or None,
-        from_address=sender and sender.address,
-        from_name=sender and sender.name,
-        to_addresses=tuple(m.address for m in headers.mailboxes("To")),
-        cc_addresses=tuple(m.address for m in headers.mailboxes("Cc")),
-        subject=(headers.first("Subject") or "")[:500] or None,
-        date_header=headers.first("Date"),
-        body_text=text,
-        body_html=html,
-        body_mode=BodyMode.PLAIN if text else BodyMode.HTML if html else None,
-        rule_text=(text or html or "")[:MAX_RULE_TEXT_CHARS],
+        body_text=bodies.text,
+        body_html=bodies.html,
+        body_mode=bodies.mode,
+        rule_text=bodies.rule_text,
+        attachments=attachments,
+        truncation_reason=TruncationReason.ATTACHMENT_TOO_LARGE if is_one_too_large else None,
     )
 
 
-def _part(message: email.message.Message, depth: int) -> Part:
-    children = message.get_payload() if message.get_content_maintype() == "multipart" else []
-    parts = tuple(_part(child, depth + 1) for child in children if isinstance(child, email.message.Message))
-    if message.get_content_maintype() == "message" and message.is_multipart():
-        inner = message.get_payload()
-        content = b"".join(m.as_bytes() for m in inner if isinstance(m, email.message.Message))
-    else:
-        payload = None if parts else message.get_payload(decode=True)
-        content = payload if isinstance(payload, bytes) else b""
-    return Part(
-        content_type=message.get_content_type(),
-        parameters={k.lower(): decode_words(v) for k, v in (message.get_params(failobj=[]) or [])[1:]},
-        disposition=message.get_content_disposition(),
-        file_name=message.get_filename(),
-        content_id=(message.get("Content-ID") or "").strip(" <>") or None,
-        headers=Headers([(k, str(v)) for k, v in message.raw_items()]),
-        depth=depth,
-        parts=parts,
-        content=content,
+def _envelope(raw: bytes, reason: TruncationReason) -> ParsedMail:
+    try:
+        return replace(_with_fields(_message_headers(raw)[0]), truncation_reason=reason)
+    except Exception:  # noqa: BLE001 - as above
+        _log.exception("the header fields of a mail cannot be read", extra={"size": len(raw)})
+        return ParsedMail(headers=Headers(()), truncation_reason=TruncationReason.PARSE_FAILED)
+
+
+def _message_headers(raw: bytes) -> tuple[Headers, int]:
+    blanks = _LEADING_BLANKS.match(raw)
+    return header_block(raw, blanks.end() if blanks else 0, len(raw))
+
+
+def _with_fields(headers: Headers) -> ParsedMail:
+    sender = next(iter(headers.mailboxes("From")), None)
+    date = headers.first("Date")
+    return ParsedMail(
+        headers=headers,
+        message_id=headers.first("Message-ID") or None,
+        from_address=sender and (sender.address[:_MAX_CHARS] or None),
+        from_name=sender and (sender.name[:_MAX_CHARS] or None),
+        to_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("To") if mailbox.address),
+        cc_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("Cc") if mailbox.address),
+        subject=(headers.first("Subject") or "")[:_MAX_SUBJECT_CHARS] or None,
+        date_header=date[:_MAX_CHARS] or None if date else None,
+        date=parse_date(date),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from messaging.receive.charsets import decode, storable
+from messaging.receive.charsets import charset_of_html, decode, storable
 from messaging.receive.headers import Headers
 from messaging.receive.vocabulary import TruncationReason
 
@@ -31,13 +31,18 @@ class Part:
 
     def walk(self) -> Iterator["Part"]:
         """This part and those below, depth first."""
-        yield self
-        for part in self.parts:
-            yield from part.walk()
+        waiting = [self]
+        while waiting:
+            part = waiting.pop()
+            yield part
+            waiting += reversed(part.parts)
 
     def text(self) -> str:
-        """The content as text, by the declared charset where it has one."""
-        return storable(decode(self.content, self.parameters.get("charset")))
+        """The content as text, by the declared charset where it has one; html may declare its own."""
+        charset = self.parameters.get("charset")
+        if charset is None and self.content_type == "text/html":
+            charset = charset_of_html(self.content)
+        return storable(decode(self.content, charset))
 
     @property
     def is_multipart(self) -> bool:
