@@ -48,7 +48,9 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
     status = codes.enhanced_code(group.get("status", ""))
     class_ = _class(action, status)
     reply = codes.reply_code(said) or codes.reply_code(group.get("status", "")) or codes.reply_code(around)
-    status = codes.finer(status, (codes.enhanced_code(said, class_), codes.enhanced_code(around, class_)))
+    status = codes.finer(status, (codes.enhanced_code(said, class_),))
+    if status is None or codes.is_generic(status):
+        status = codes.finer(status, (codes.enhanced_code(around, class_),))
     if action is None and free_text.is_delayed(message, text):
         action = "delayed"
     kind = kinds.kind(action, status, reply)

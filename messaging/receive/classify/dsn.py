@@ -2,6 +2,8 @@
 
 from messaging.receive.classification import BounceRecipient, Classification
 from messaging.receive.classify import delivery_status, free_text, senders
+from messaging.receive.classify.nested import inner_mails
+from messaging.receive.classify.provider_events import read_event
 from messaging.receive.classify.references import bounce_references, verp_record_id
 from messaging.receive.classify.report_fields import REPORT_TYPES, holds_report, read_report, report_text
 from messaging.receive.parsed import ParsedMail
@@ -9,7 +11,7 @@ from messaging.receive.vocabulary import MailType
 
 
 class Dsn:
-    """A bounce by the fields of its delivery-status part, one recipient a group.
+    """A bounce by the fields of its delivery-status part, one recipient a group; and a provider's event of one.
 
     A part that is such by its type alone makes a bounce; fields in a part of another type do where a program sent the
     mail. A person who hands a report on does not send one.
@@ -18,15 +20,42 @@ class Dsn:
     order = 20
 
     def match(self, message: ParsedMail) -> Classification | None:
-        texts = [report_text(part) for part in message.walk() if part.content_type in REPORT_TYPES]
-        if texts and _is_handed_on(message):
-            return None
+        if (event := read_event(message)) is not None:
+            recipients, references = event
+            return Classification(MailType.BOUNCE, recipients=recipients, reference_ids=references)
+        texts = field_texts(message)
         if not texts:
-            texts = _misplaced(message)
-        if not texts:
             return None
-        found = [one for text in texts for one in delivery_status.recipients(message, read_report(text))]
-        return bounce(message, tuple(found) or free_text.read_text(message))
+        found = read_fields(message, texts)
+        return bounce(message, found) if found else by_text(message)
+
+
+def field_texts(message: ParsedMail) -> list[str]:
+    """The texts of a mail that hold a report's fields."""
+    texts = [report_text(part) for part in message.walk() if part.content_type in REPORT_TYPES]
+    if texts:
+        return [] if _is_handed_on(message) else texts
+    return _misplaced(message)
+
+
+def read_fields(message: ParsedMail, texts: list[str]) -> tuple[BounceRecipient, ...]:
+    """What the fields in these texts say."""
+    return tuple(one for text in texts for one in delivery_status.recipients(message, read_report(text)))
+
+
+def by_text(message: ParsedMail) -> Classification:
+    """A bounce whose own fields say nothing: by a report within it, else by its text."""
+    recipients = free_text.read_text(message)
+    if all(one.recipient is None for one in recipients):
+        for inner in inner_mails(message):
+            if (texts := field_texts(inner)) and (found := read_fields(inner, texts)):
+                outer = bounce(message, found)
+                within = bounce_references(inner)
+                ids = tuple(dict.fromkeys((*within, *outer.reference_ids)))
+                return Classification(
+                    outer.type, recipients=found, reference_ids=ids, verp_record_id=outer.verp_record_id
+                )
+    return bounce(message, recipients)
 
 
 def bounce(message: ParsedMail, recipients: tuple[BounceRecipient, ...]) -> Classification:

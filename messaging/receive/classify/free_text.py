@@ -33,7 +33,8 @@ _PLACES = tuple(
     re.compile(pattern, re.MULTILINE | re.IGNORECASE)
     for pattern in (
         # A line of its own, or at the head of one: Postfix, qmail, Exim, Sendmail, Exchange.
-        rf"^{_BULLETS}({_ANY})['\"\]]{{0,2}}[ \t]{{0,4}}(?:$|\r|:(?=\s)|\.\.\.|\(|[,;] | on \d| - )",
+        rf"^{_BULLETS}(?:[45]\d\d[ -](?:[45]\.\d{{1,3}}\.\d{{1,3}} )?)?({_ANY})['\"\]]{{0,2}}[ \t]{{0,4}}"
+        rf"(?:$|\r|:(?=\s)|\.\.\.|\(|[,;] | - |(?:on|am|le|el|il|em|op|den|dnia|at) [A-Z]?[a-z]{{0,9}}[.,]? ?\d)",
         rf"^{_BULLETS}(?:{_LABELS})[ \t]{{0,8}}[:：][ \t]{{0,8}}(?:rfc822;[ \t]*)?[^\s@<>]{{0,40}}?[ \t]?({_ANY})",
         rf"\brcpt to:[ \t]{{0,4}}({_ANY})",
         rf"\b[45]\d\d[ -](?:#?[45]\.\d{{1,3}}\.\d{{1,3}}[ :]{{1,3}})?['\"(\[]?({_ANY})",
@@ -85,7 +86,8 @@ def refine(text: str, address: str | None, *, is_only: bool) -> str:
 def _recipient(
     address: str | None, evidence: str, others: tuple[str, ...], *, delayed: bool, delivered: str | None
 ) -> BounceRecipient:
-    texts = (evidence, *others)
+    # What the far end answered tells more than what a server says of it.
+    texts = tuple(text for text in ("\n".join(_ANSWER.findall(evidence)), evidence, *others) if text)
     reply = next((found for text in texts if (found := codes.reply_code(text))), None)
     class_ = reply[0] if reply else None
     status = next((found for text in texts if (found := codes.enhanced_code(text, class_))), None) or next(
@@ -103,6 +105,7 @@ def _recipient(
         status=status,
         reply_code=reply,
         diagnostic=" ".join(evidence.split())[:MAX_DIAGNOSTIC_CHARS] or None,
+        from_text=True,
     )
 
 
@@ -184,6 +187,8 @@ def _of_returned(message: ParsedMail, quoted: str) -> list[str]:
     return [_bare(line[1])] if line else []
 
 
+#: In a transcript of a session (Sendmail).
+_ANSWER = re.compile(r"^<<< ([^\n]*)", re.MULTILINE)
 _TO_LINE = re.compile(rf"^[ \t>]{{0,8}}To:[^\n@<>]{{0,200}}?({_ANY})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE)
 
 

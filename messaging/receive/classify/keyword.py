@@ -1,8 +1,8 @@
 """Rule 99: reports that their words alone give away (`receive.md` 11)."""
 
 from messaging.receive.classification import Classification
-from messaging.receive.classify import free_text, senders
-from messaging.receive.classify.dsn import bounce
+from messaging.receive.classify import senders
+from messaging.receive.classify.dsn import by_text
 from messaging.receive.classify.evidence import Evidence
 from messaging.receive.parsed import ParsedMail
 
@@ -16,7 +16,7 @@ class Keyword:
     order = 99
 
     def match(self, message: ParsedMail) -> Classification | None:
-        return bounce(message, free_text.read_text(message)) if _is_report(message) else None
+        return by_text(message) if _is_report(message) else None
 
 
 def _is_report(message: ParsedMail) -> bool:
@@ -27,7 +27,7 @@ def _is_report(message: ParsedMail) -> bool:
     if signs.has_certain_subject:
         if is_machine and not signs.is_bulk:
             return True
-        return signs.tells_an_outcome and (signs.has_code or signs.has_original)
+        return not signs.is_bulk and signs.tells_an_outcome and (signs.has_code or signs.has_original)
     if signs.is_bulk:
         return False
     if signs.has_possible_subject:

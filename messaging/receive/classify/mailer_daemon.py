@@ -1,8 +1,8 @@
 """Rule 30: reports without fields that their sender or their form gives away (RFC 5321, 4.5.5)."""
 
 from messaging.receive.classification import Classification
-from messaging.receive.classify import free_text, senders
-from messaging.receive.classify.dsn import bounce
+from messaging.receive.classify import senders
+from messaging.receive.classify.dsn import by_text
 from messaging.receive.classify.evidence import Evidence
 from messaging.receive.parsed import ParsedMail
 
@@ -16,7 +16,7 @@ class MailerDaemon:
     order = 30
 
     def match(self, message: ParsedMail) -> Classification | None:
-        return bounce(message, free_text.read_text(message)) if _is_report(message) else None
+        return by_text(message) if _is_report(message) else None
 
 
 def _is_report(message: ParsedMail) -> bool:
@@ -27,7 +27,7 @@ def _is_report(message: ParsedMail) -> bool:
     if senders.is_answer(message) and not has_null_path:
         return False
     if senders.is_daemon(message):
-        return not signs.is_bulk
+        return True
     if senders.is_postmaster(message):
         return signs.has_certain_subject or signs.tells_an_outcome or signs.has_code or signs.has_original
     is_automatic = has_null_path or senders.is_automatic(message)

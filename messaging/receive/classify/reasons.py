@@ -41,6 +41,7 @@ _BY_REPLY = {
     "535": _R.POLICY,
     "538": _R.POLICY,
     "552": _R.MAILBOX_FULL,
+    "542": _R.USER_UNKNOWN,  # MessageLabs: not on the list of registered addresses
     "556": _R.HOST_UNKNOWN,
 }
 
