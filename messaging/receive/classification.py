@@ -30,6 +30,11 @@ class BounceRecipient:
     remote_mta: str | None = None
     last_attempt: str | None = None
     will_retry_until: str | None = None
+    #: True where words alone say that the address is of no use, and neither the enhanced code does nor the answer is
+    #: one to RCPT: content filters say "user unknown" too, after DATA.
+    is_doubtful: bool | None = None
+    #: True where it stands in a text, and no field of a report names it: it may be nobody who was written to.
+    from_text: bool | None = field(default=None, compare=False)
 
     @property
     def is_permanent(self) -> bool:
@@ -38,8 +43,8 @@ class BounceRecipient:
 
     @property
     def is_hard_bounce(self) -> bool:
-        """Whether the address is of no use; a mail refused as spam says nothing about its address."""
-        return self.reason in USELESS_ADDRESS
+        """Whether the address is of no use, beyond doubt; a mail refused as spam says nothing about its address."""
+        return self.reason in USELESS_ADDRESS and not self.is_doubtful
 
     def as_json(self) -> dict[str, Any]:
         """For `bounce_recipients`; what is None is left out."""

@@ -54,9 +54,10 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
     if action is None and free_text.is_delayed(message, text):
         action = "delayed"
     kind = kinds.kind(action, status, reply)
+    reason = reasons.reason((said, group.get("status", ""), around), status, reply)
     return BounceRecipient(
         kind=kind,
-        reason=reasons.reason((said, group.get("status", ""), around), status, reply),
+        reason=reason,
         recipient=named,
         original_recipient=original,
         action=action,
@@ -66,6 +67,7 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
         remote_mta=untyped(group.get("remote-mta", "")) or None,
         last_attempt=group.get("last-attempt-date") or None,
         will_retry_until=group.get("will-retry-until") or None,
+        is_doubtful=reasons.is_doubtful(reason, status, reply, f"{said} {around}"),
     )
 
 

@@ -3,6 +3,7 @@
 from messaging.receive.classification import BounceRecipient, Classification
 from messaging.receive.classify import delivery_status, free_text, senders
 from messaging.receive.classify.nested import inner_mails
+from messaging.receive.classify.originals import own_text
 from messaging.receive.classify.provider_events import read_event
 from messaging.receive.classify.references import bounce_references, verp_record_id
 from messaging.receive.classify.report_fields import REPORT_TYPES, holds_report, read_report, report_text
@@ -46,7 +47,7 @@ def read_fields(message: ParsedMail, texts: list[str]) -> tuple[BounceRecipient,
 def by_text(message: ParsedMail) -> Classification:
     """A bounce whose own fields say nothing: by a report within it, else by its text."""
     recipients = free_text.read_text(message)
-    if all(one.recipient is None for one in recipients):
+    if not free_text.named_recipients(message, own_text(message.rule_text)):
         for inner in inner_mails(message):
             if (texts := field_texts(inner)) and (found := read_fields(inner, texts)):
                 outer = bounce(message, found)

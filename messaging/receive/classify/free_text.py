@@ -51,6 +51,16 @@ _NO_RECIPIENTS = re.compile(
     r"https?://\S{1,2000}|\bmail from:[ \t]{0,4}<[^\n>]{0,320}>|\b(?:message-?)?id[ =:]{1,3}<[^\n>]{1,500}>",
     re.MULTILINE | re.IGNORECASE,
 )
+#: What stands before the address of an X.400 name (Exchange 5.5): `c=US;a= ;p=Org;dda:SMTP=`.
+_X400_NAME = re.compile(r"\b(?:dda:)?smtp[=:]", re.IGNORECASE)
+#: The head of the message as a report describes it: `To:` there names whom it was for, not for whom it failed.
+_DESCRIPTION = re.compile(
+    r"^[ \t]*(?:to|an|à|para|a|aan|do|komu|кому|till|til|vastaanottaja|címzett|宛先|收件人|收件者|받는 ?사람)[ \t]*[:：][^\n]*\n"
+    r"(?:[ \t]*(?:b?cc|kopie)[ \t]*:[^\n]*\n)?"
+    r"[ \t]*(?:subject|betreff|objet|sujet|asunto|oggetto|assunto|onderwerp|temat|předmět|тема|ämne|emne|aihe|tárgy|"
+    r"件名|主题|主旨|제목)[ \t]*[:：]",
+    re.MULTILINE | re.IGNORECASE,
+)
 _ROLES = re.compile(
     r"(?:mailer-?daemon|postmaster|hostmaster|abuse|no-?reply|do-?not-?reply|support|helpdesk)(?:[+.-][^@]*)?@",
     re.IGNORECASE,
@@ -61,7 +71,7 @@ def read_text(message: ParsedMail) -> tuple[BounceRecipient, ...]:
     """What the text of a report says, for each recipient it names; one without an address where it names none."""
     whole = message.rule_text[:MAX_TEXT_CHARS]
     text = own_text(whole)
-    addresses = _recipients(message, text) or _of_returned(message, quoted_text(whole))
+    addresses = named_recipients(message, text) or _of_returned(message, quoted_text(whole))
     delayed = is_delayed(message, text)
     delivered = None if delayed else _delivered(message, text)
     subject = message.subject or ""
@@ -97,14 +107,16 @@ def _recipient(
     action = {BounceKind.DELAYED: "delayed", BounceKind.SUCCESS: "delivered"}.get(kind, "failed")
     if delivered and "5" not in (status or reply or " ")[:1]:
         kind, action = BounceKind.SUCCESS, delivered
+    reason = reasons.reason(texts, status, reply)
     return BounceRecipient(
         kind=kind,
-        reason=reasons.reason(texts, status, reply),
+        reason=reason,
         recipient=address,
         action=action,
         status=status,
         reply_code=reply,
         diagnostic=" ".join(evidence.split())[:MAX_DIAGNOSTIC_CHARS] or None,
+        is_doubtful=reasons.is_doubtful(reason, status, reply, evidence),
         from_text=True,
     )
 
@@ -157,7 +169,7 @@ def _occurrences(text: str, address: str) -> Iterator[int]:
         at = text.find(address, at + len(address))
 
 
-def _recipients(message: ParsedMail, text: str) -> list[str]:
+def named_recipients(message: ParsedMail, text: str) -> list[str]:
     """The recipients that a report names, without its own addressees and those who are in charge of mail."""
     named = [one.address for one in message.headers.mailboxes("X-Failed-Recipients") if "@" in one.address]
     if named:
@@ -165,7 +177,12 @@ def _recipients(message: ParsedMail, text: str) -> list[str]:
     if "@" not in text:
         return []
     own = _own_addresses(message)
-    cleaned = _NO_RECIPIENTS.sub(" ", text)
+    cleaned = _NO_RECIPIENTS.sub(" ", _X400_NAME.sub(" ", text))
+    undescribed = _DESCRIPTION.sub("\n", cleaned)
+    return _placed(undescribed, own) or (_placed(cleaned, own) if undescribed != cleaned else [])
+
+
+def _placed(cleaned: str, own: set[str]) -> list[str]:
     of_ourselves: list[str] = []
     for place in _PLACES:
         found = [_bare(one[1]) for one in place.finditer(cleaned)]

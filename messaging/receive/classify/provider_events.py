@@ -34,6 +34,7 @@ def _event(text: str) -> dict[str, Any]:
 
 
 def _object(text: str) -> Any:
+    text = text.replace("\r", "").replace("\n", "")  # wrapped on its way, also within its strings
     start = text.find("{")
     try:
         # What stands behind it is a note of how to unsubscribe.

@@ -72,6 +72,16 @@ def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
     return _BY_REPLY.get(reply_code or "", _R.OTHER)
 
 
+def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None, said: str) -> bool | None:
+    """True where an unknown user is known by words alone: a reply without an enhanced code, or one whose code is that
+    of a mailbox that is there (x.2.z) or of a policy (x.7.z), and nothing says that RCPT was answered so.
+    """
+    if found is not _R.USER_UNKNOWN or "rcpt" in said.lower():
+        return None
+    subject = status.split(".")[1] if status else None
+    return True if subject in ("2", "7") or (subject is None and reply_code is not None) else None
+
+
 @cache
 def _tables() -> tuple[tuple[BounceReason, Phrases], ...]:
     return tuple((BounceReason(one["name"]), Phrases(one["phrases"])) for one in table("reasons")["reason"])
