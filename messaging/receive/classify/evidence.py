@@ -5,6 +5,7 @@ from functools import cache
 from messaging.receive.classify import codes, senders
 from messaging.receive.classify.originals import own_text, quoted_text, returned_headers
 from messaging.receive.classify.phrases import Phrases, comparable, outcome, table
+from messaging.receive.classify.reply_subjects import Strength, read_subject
 from messaging.receive.parsed import ParsedMail
 
 #: Of a text that is searched for wordings: reports say it early.
@@ -21,12 +22,12 @@ class Evidence:
     @property
     def has_certain_subject(self) -> bool:
         """Whether only mail servers write such a subject."""
-        return _subjects("certain").is_in(self._subject) and not senders.is_answer(self._message)
+        return self._is_named("certain")
 
     @property
     def has_possible_subject(self) -> bool:
         """Whether the subject may be that of a report."""
-        return _subjects("possible").is_in(self._subject) and not senders.is_answer(self._message)
+        return self._is_named("possible")
 
     @property
     def has_code(self) -> bool:
@@ -64,6 +65,12 @@ class Evidence:
     def is_bulk(self) -> bool:
         """Whether it comes from a list or a campaign."""
         return any(name in self._message.headers for name in ("List-Unsubscribe", "List-Id", "List-Post"))
+
+    def _is_named(self, kind: str) -> bool:
+        if not _subjects(kind).is_in(self._subject) or senders.is_answer(self._message):
+            return False
+        # Behind `Automatic reply:` stand the words of the mail that is answered.
+        return read_subject(self._message.subject).strength is not Strength.PROGRAM
 
     def _own_text(self) -> str:
         return own_text(self._message.rule_text)[:MAX_TEXT_CHARS]

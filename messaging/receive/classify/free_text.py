@@ -55,7 +55,8 @@ _NO_RECIPIENTS = re.compile(
 _X400_NAME = re.compile(r"\b(?:dda:)?smtp[=:]", re.IGNORECASE)
 #: The head of the message as a report describes it: `To:` there names whom it was for, not for whom it failed.
 _DESCRIPTION = re.compile(
-    r"^[ \t]*(?:to|an|à|para|a|aan|do|komu|кому|till|til|vastaanottaja|címzett|宛先|收件人|收件者|받는 ?사람)[ \t]*[:：][^\n]*\n"
+    r"^[ \t]*(?:to|an|à|para|a|aan|do|komu|кому|till|til|vastaanottaja|címzett|宛先|收件人|收件者|받는 ?사람)"
+    r"[ \t]*[:：][^\n]*\n"
     r"(?:[ \t]*(?:b?cc|kopie)[ \t]*:[^\n]*\n)?"
     r"[ \t]*(?:subject|betreff|objet|sujet|asunto|oggetto|assunto|onderwerp|temat|předmět|тема|ämne|emne|aihe|tárgy|"
     r"件名|主题|主旨|제목)[ \t]*[:：]",

@@ -63,7 +63,7 @@ def _recipient(one: dict[str, Any], bounced: dict[str, Any]) -> BounceRecipient:
 
 
 def _references(mail: Any) -> tuple[str, ...]:
-    """The message's own Message-ID, then the one that the provider gave it."""
+    """The message's own Message-ID; what the provider names it by is none."""
     if not isinstance(mail, dict):
         return ()
     common, fields = mail.get("commonHeaders"), mail.get("headers")
@@ -73,7 +73,7 @@ def _references(mail: Any) -> tuple[str, ...]:
         for one in (fields if isinstance(fields, list) else [])
         if isinstance(one, dict) and str(one.get("name")).lower() == "message-id"
     ]
-    found = [spelled(_text(one)) for one in (*named, own, mail.get("messageId"))]
+    found = [spelled(_text(one)) for one in (*named, own)]
     return tuple(dict.fromkeys(one for one in found if one))
 
 
