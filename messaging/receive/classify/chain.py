@@ -179,12 +179,13 @@ def _entry_points(group: str, check: Any) -> Iterator[Any]:
 
 
 def _check_rule(rule: Any) -> None:
-    if not isinstance(getattr(rule, "order", None), int) or not callable(getattr(rule, "match", None)):
+    is_class = isinstance(rule, type)
+    if is_class or not isinstance(getattr(rule, "order", None), int) or not callable(getattr(rule, "match", None)):
         raise TypeError(f"{rule!r} is no rule: it needs a whole number `order` and a method `match`")
 
 
 def _check_detector(detector: Any) -> None:
-    if not callable(getattr(detector, "apply", None)):
+    if isinstance(detector, type) or not callable(getattr(detector, "apply", None)):
         raise TypeError(f"{detector!r} is no flag detector: it needs a method `apply`")
 
 

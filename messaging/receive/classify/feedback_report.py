@@ -13,11 +13,9 @@ from messaging.receive.classify.report_fields import address
 from messaging.receive.classify.structure import header_words, parts_of, report_type
 from messaging.receive.headers import Headers
 from messaging.receive.parsed import ParsedMail
-from messaging.receive.vocabulary import BounceKind, MailType
+from messaging.receive.vocabulary import NO_COMPLAINT, BounceKind, MailType
 
 _PART_TYPE = "message/feedback-report"
-#: Reports in which nobody complains: a failed signature (RFC 6591), and a mail taken out of the spam folder (RFC 6430).
-_NO_COMPLAINT = frozenset({"auth-failure", "not-spam"})
 #: Of the report, who complains (RFC 5965, 3.2 and 3.3).
 _REPORT_FIELDS = ("Original-Rcpt-To", "Removal-Recipient", "Original-Recipient")
 #: Of the returned message, who it was delivered to: what systems write that know it, before what the sender wrote.
@@ -69,7 +67,7 @@ class FeedbackReport:
         fields = (find_fields(parts, (_PART_TYPE,), "Feedback-Type") if is_standard else None) or Headers([])
         stated = next(iter(header_words(fields, "Feedback-Type")), "")
         feedback_type = stated[:_MAX_TYPE_CHARS] or (shape.feedback_type if shape is not None else None)
-        if feedback_type in _NO_COMPLAINT:
+        if feedback_type in NO_COMPLAINT:
             complaining = []
         elif shape is not None and shape.is_by_recipient:
             complaining = [message.from_address] if message.from_address else []

@@ -8,6 +8,7 @@ from messaging.receive.classify.references import receipt_references
 from messaging.receive.classify.report_fields import address
 from messaging.receive.classify.structure import parts_of, report_type
 from messaging.receive.headers import Headers
+from messaging.receive.message_ids import spelled
 from messaging.receive.parsed import ParsedMail, Part
 from messaging.receive.vocabulary import BounceKind, MailType
 
@@ -37,13 +38,19 @@ class ReadReceipt:
             MailType.READ_RECEIPT,
             recipients=(BounceRecipient(BounceKind.SUCCESS, recipient=reader),) if reader else (),
             detail=_disposition(fields),
-            reference_ids=receipt_references(message),
+            reference_ids=_references(fields, message),
             reported_at=message.date,
         )
 
 
 def _is_receipt(part: Part) -> bool:
     return part.content_type in _PART_TYPES or report_type(part) in _REPORT_TYPES
+
+
+def _references(fields: Headers, message: ParsedMail) -> tuple[str, ...]:
+    """What the report itself says stands first, also where its part has lost its type."""
+    stated = [found for value in fields.raw("Original-Message-ID") if (found := spelled(value)) is not None]
+    return tuple(dict.fromkeys((*stated, *receipt_references(message))))
 
 
 def _disposition(fields: Headers) -> str | None:

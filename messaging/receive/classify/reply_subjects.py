@@ -66,19 +66,23 @@ def _begins_with(text: str, phrases: tuple[str, ...]) -> bool:
     # One call for the many subjects that begin with none.
     if not text.startswith(phrases):
         return False
-    return any(_ends(text, len(phrase)) for phrase in phrases if text.startswith(phrase))
+    return any(_ends(text, phrase) for phrase in phrases if text.startswith(phrase))
 
 
-def _ends(text: str, at: int) -> bool:
-    """Whether a phrase that ends here is not the beginning of another sentence."""
-    rest = text[at:]
-    return _SEPARATOR.match(rest) is not None or _reply_prefix().match(rest.lstrip()) is not None
+def _ends(text: str, phrase: str) -> bool:
+    """Whether a phrase at the beginning of a text is not the beginning of another sentence."""
+    rest = text[len(phrase) :]
+    return (
+        not phrase[-1].isalnum()
+        or _SEPARATOR.match(rest) is not None
+        or _reply_prefix().match(rest.lstrip()) is not None
+    )
 
 
 def _comparable(text: str) -> str:
-    # A dotted capital I of Turkish falls into two characters, which the table's phrases do as well.
     folded = unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold()
-    return " ".join(folded.split())
+    # The dotted capital I of Turkish falls into two characters, and its plain one loses what tells it from an i.
+    return " ".join(folded.replace("i\u0307", "i").replace("ı", "i").split())
 
 
 class _Tables(NamedTuple):
