@@ -12,7 +12,7 @@ from datetime import datetime
 from messaging.clock import Clock, utc_now
 from messaging.receive import identity
 from messaging.receive.charsets import storable
-from messaging.receive.classification import Classification
+from messaging.receive.classification import Classification, Flags
 from messaging.receive.headers import Headers
 from messaging.receive.message_ids import spelled
 from messaging.receive.parse import ParseLimits
@@ -103,7 +103,8 @@ class Reader:
         mail = self._parsed(incoming)
         classification = self._classified(mail)
         if mail.truncation_reason is TruncationReason.PARSE_FAILED or classification is None:
-            mail, classification = _envelope_of(mail), Classification(MailType.UNKNOWN)
+            flags = Flags() if classification is None else classification.flags
+            mail, classification = _envelope_of(mail), Classification(MailType.UNKNOWN, flags)
         received = incoming.internal_date or identity.received_time(mail.headers)
         now = self._clock()
         return Arrival(
@@ -116,6 +117,14 @@ class Reader:
             received_at=identity.plausible_time(received, now) or identity.plausible_time(mail.date, now),
         )
 
+    def envelope(self, header: bytes) -> ParsedMail | None:
+        """What a header block says; None where it cannot be read."""
+        try:
+            return self._parse_envelope(header, self._limits)
+        except Exception:
+            logger.exception("a mail's header cannot be parsed")
+            return None
+
     def _parsed(self, incoming: Incoming) -> ParsedMail:
         try:
             if incoming.is_whole:
@@ -124,12 +133,8 @@ class Reader:
             return replace(mail, truncation_reason=TruncationReason.BODY_TOO_LARGE)
         except Exception:  # the only copy that the caller sees of a mail is lost with it otherwise
             logger.exception("a mail cannot be parsed", extra={"server_uid": incoming.server_uid})
-        mail = ParsedMail(headers=Headers([]))
-        try:
-            header = incoming.octets[: len(incoming.octets) - len(identity.body_of(incoming.octets))]
-            mail = self._parse_envelope(header, self._limits)
-        except Exception:
-            logger.exception("a mail's header cannot be parsed", extra={"server_uid": incoming.server_uid})
+        header = incoming.octets[: len(incoming.octets) - len(identity.body_of(incoming.octets))]
+        mail = self.envelope(header) or ParsedMail(headers=Headers([]))
         reason = TruncationReason.PARSE_FAILED if incoming.is_whole else TruncationReason.BODY_TOO_LARGE
         return replace(mail, truncation_reason=reason)
 

@@ -20,20 +20,20 @@ def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
         "server_config_id": origin.config_id,
         "folder_name": origin.folder_name,
         "message_id": storable(key),
-        "server_uid": _cut(incoming.server_uid, 255),
+        "server_uid": cut(incoming.server_uid, 255),
         "uid_validity": origin.uid_validity,
         "content_sha256": arrival.content_sha256,
         "size": len(incoming.octets) if incoming.size is None and incoming.is_whole else incoming.size,
-        "from_address": _cut(mail.from_address, 255),
-        "from_name": _cut(mail.from_name, 255),
+        "from_address": cut(mail.from_address, 255),
+        "from_name": cut(mail.from_name, 255),
         "to_addresses": _texts(mail.to_addresses),
         "cc_addresses": _texts(mail.cc_addresses),
-        "subject": _cut(mail.subject, 500),
+        "subject": cut(mail.subject, 500),
         "body_text": _text(mail.body_text),
         "body_html": _text(mail.body_html),
         "body_mode": mail.body_mode,
         "received_at": arrival.received_at,
-        "date_header": _cut(mail.date_header, 255),
+        "date_header": cut(mail.date_header, 255),
         "truncation_reason": arrival.truncation_reason,
         **_classified(classification),
     }
@@ -47,21 +47,21 @@ def _classified(classification: Classification) -> dict[str, Any]:
     failed = _texts(one.recipient for one in classification.failed if one.recipient)
     return {
         "mail_type": classification.type,
-        "type_detail": _cut(classification.detail, 50),
+        "type_detail": cut(classification.detail, 50),
         "is_mailing_list": flags.mailing_list,
         "is_bulk": flags.bulk,
         "is_encrypted": flags.encrypted,
         "is_signed": flags.signed,
         "is_spam": flags.spam,
-        "original_message_id": _cut(classification.original_message_id, 255),
+        "original_message_id": cut(classification.original_message_id, 255),
         "reference_ids": _texts(classification.reference_ids) or None,
         "verp_record_id": classification.verp_record_id,
-        "smtp_reply_code": worst and _cut(worst.reply_code, 10),
-        "enhanced_status_code": worst and _cut(worst.status, 20),
-        "diagnostic_message": worst and _cut(worst.diagnostic, 2000),
+        "smtp_reply_code": worst and cut(worst.reply_code, 10),
+        "enhanced_status_code": worst and cut(worst.status, 20),
+        "diagnostic_message": worst and cut(worst.diagnostic, 2000),
         "failed_recipients": failed or None,
         "bounce_kind": worst and worst.kind,
-        "bounce_action": worst and _cut(worst.action, 10),
+        "bounce_action": worst and cut(worst.action, 10),
         "bounce_reason": worst and worst.reason,
         "hard_bounce": worst and worst.is_hard_bounce,
         "bounce_recipients": [_object(one.as_json()) for one in classification.recipients] or None,
@@ -74,7 +74,8 @@ def _text(value: str | None) -> str | None:
     return None if value is None else storable(value)
 
 
-def _cut(value: str | None, max_chars: int) -> str | None:
+def cut(value: str | None, max_chars: int) -> str | None:
+    """A text as its column holds it."""
     return None if value is None else storable(value)[:max_chars]
 
 

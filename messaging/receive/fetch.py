@@ -1,0 +1,122 @@
+"""Fetches mailboxes: one configuration, all its folders, in the tenant that owns it (`receive.md` 2).
+
+Not here: one folder (`imap_folder`), the draining of a POP3 mailbox (`drain`), when a mailbox is fetched (`polling`).
+"""
+
+import logging
+import ssl
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from messaging import tenancy
+from messaging.clock import Clock, Ticker, utc_now
+from messaging.errors import ReceiveError
+from messaging.files import FileStore
+from messaging.receive.arrival import Reader
+from messaging.receive.classify.chain import classify
+from messaging.receive.imap import ImapConnector, ImapSession
+from messaging.receive.imap_folder import fetch_folder
+from messaging.receive.link import Linker
+from messaging.receive.login import Login
+from messaging.receive.mailbox import find_mailbox
+from messaging.receive.oauth import Tokens
+from messaging.receive.parse import ParseLimits, parse, parse_envelope
+from messaging.receive.run import Run
+from messaging.receive.store import Store
+from messaging.receive.watermark import Watermarks
+from messaging.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class Receiver:
+    """Fetches the mailboxes of a process; any thread, several mailboxes at once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        files: FileStore | None,
+        *,
+        clock: Clock = utc_now,
+        ticker: Ticker = time.monotonic,
+        ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        """Connects to nothing. `files` None: neither attachments nor raw sources are kept."""
+        self._engine = engine
+        self._settings = fetch = settings.mail.fetch
+        self._ticker = ticker
+        limits = ParseLimits(
+            max_message_bytes=fetch.max_message_bytes,
+            max_attachment_bytes=fetch.max_attachment_bytes,
+            max_mime_depth=fetch.max_mime_depth,
+            max_mime_parts=fetch.max_mime_parts,
+        )
+        self._reader = Reader(limits, parse=parse, parse_envelope=parse_envelope, classify=classify, clock=clock)
+        self._store = Store(engine, files, archive_eml=fetch.archive_eml, clock=clock)
+        self._watermarks = Watermarks(engine, lease_timeout_seconds=fetch.lease_timeout_seconds)
+        self._linker = Linker(engine, settings)
+        self._tokens = Tokens(engine)
+        self._imap = ImapConnector(settings.mail.transport, ticker=ticker, ssl_context_factory=ssl_context_factory)
+
+    def fetch_mailbox(self, config_id: int) -> int:
+        """Store what is new in a mailbox, disabled or not, a batch of each folder; answers how many mails that is.
+
+        A folder that fails does not stop the others. Two workers at one mailbox at once do each other no harm.
+
+        Raises:
+            ReceiveError: There is no such mailbox; it cannot be reached; or no folder of it could be read.
+            SQLAlchemyError: What the driver raises. Whatever is raised, what was stored stays.
+        """
+        mailbox = find_mailbox(self._engine, config_id)
+        if mailbox is None:
+            raise ReceiveError(f"there is no mailbox {config_id}")
+        run = Run(
+            mailbox=mailbox,
+            settings=self._settings,
+            reader=self._reader,
+            store=self._store,
+            watermarks=self._watermarks,
+            ticker=self._ticker,
+            until=self._ticker() + self._settings.time_budget_seconds,
+        )
+        with tenancy.tenant(mailbox.tenant_id):
+            self._link(run)
+            self._fetch_folders(run)
+        return run.new_count
+
+    def open_imap(self, login: Login) -> ImapSession:
+        """A session that is logged in; the caller closes it. Raises: ReceiveError."""
+        return self._tokens.log_in(login, lambda credential: self._imap.open(login, credential))
+
+    def _fetch_folders(self, run: Run) -> None:
+        failures: list[ReceiveError] = []
+        session = self.open_imap(run.mailbox.login)
+        try:
+            for name in run.mailbox.folders:
+                if run.is_over:
+                    break
+                if not session.is_usable:
+                    session.close()
+                    session = self.open_imap(run.mailbox.login)
+                stored_before = run.new_count
+                try:
+                    fetch_folder(session, run, name)
+                except ReceiveError as exc:
+                    logger.warning("a folder could not be fetched: %s", exc, extra={"config_id": run.mailbox.config_id})
+                    failures.append(exc)
+                if run.new_count > stored_before:
+                    self._link(run)
+        finally:
+            session.close()
+        if failures and len(failures) == len(run.mailbox.folders):
+            raise failures[0]
+
+    def _link(self, run: Run) -> None:
+        """Tie what waits in this mailbox to the records it is about."""
+        mailbox = run.mailbox
+        self._linker.link_pending(
+            mailbox.config_id, owner_tenant_id=mailbox.tenant_id, limit=self._settings.batch_limit
+        )

@@ -1,0 +1,206 @@
+"""One IMAP folder, one batch: lease, search, headers, the bodies of what is not known, store, advance (`receive.md` 4).
+
+The watermark only ever names a UID up to which everything is stored, known, or gone from the server.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from messaging.errors import ReceiveError
+from messaging.receive.arrival import Arrival, Incoming, Origin
+from messaging.receive.headers import parse_headers
+from messaging.receive.imap import Head, ImapSession
+from messaging.receive.message_ids import spelled
+from messaging.receive.record import cut
+from messaging.receive.run import Run
+from messaging.receive.store import Stored
+from messaging.receive.watermark import Lease
+
+logger = logging.getLogger(__name__)
+
+#: Mails stored, or seconds passed, after which the holder of a folder says that it lives.
+HEARTBEAT_MAILS, HEARTBEAT_SECONDS = 20, 30.0
+#: Mails that are asked for in one command and stored in one transaction, and their octets together as reported.
+GROUP_MAILS, GROUP_BYTES = 20, 1_048_576
+#: Octets of one mail that come with a group, whatever size its server reported: what is longer is asked for alone.
+GROUP_MAIL_BYTES = 1_048_576
+
+
+class _Superseded(Exception):
+    """Another worker holds the folder now. What is stored stays."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """Some neighbours of a batch, in the order of their UIDs."""
+
+    #: Those whose bodies are wanted.
+    heads: list[Head] = field(default_factory=list)
+    #: Done with this step, those that are known or gone among them.
+    last_uid: int = 0
+    octets: int = 0
+
+
+def fetch_folder(session: ImapSession, run: Run, folder_name: str) -> None:
+    """Store what is new in a folder, a batch at most; `run` counts it. A folder that another worker holds is left.
+
+    Raises:
+        ReceiveError: The server failed. What was stored stays, and the lease is free.
+        SQLAlchemyError: The database did, likewise; the lease is free unless it could not be written either.
+    """
+    mailbox = run.mailbox
+    lease = run.watermarks.acquire(mailbox.config_id, folder_name, tenant_id=mailbox.tenant_id)
+    if lease is None:
+        return
+    batch = _Batch(session, run, folder_name, lease)
+    try:
+        batch.fetch()
+    except _Superseded:
+        logger.warning("a folder was taken over during its fetch", extra={"config_id": mailbox.config_id})
+    except BaseException:
+        batch.give_up()
+        raise
+    else:
+        lease.release(batch.done_uid)
+
+
+class _Batch:
+    def __init__(self, session: ImapSession, run: Run, folder_name: str, lease: Lease) -> None:
+        self._session = session
+        self._run = run
+        self._folder_name = folder_name
+        self._lease = lease
+        #: The highest UID up to which everything is done; 0 before the first one.
+        self.done_uid = 0
+        self._stored_since = 0
+        self._heartbeat_at = run.ticker() + HEARTBEAT_SECONDS
+
+    def fetch(self) -> None:
+        config_id, tenant_id = self._run.mailbox.config_id, self._run.mailbox.tenant_id
+        folder = self._session.examine(self._folder_name)
+        if folder is None:
+            logger.warning("a folder is not there", extra={"config_id": config_id, "folder": self._folder_name})
+            return
+        if folder.uid_validity is None:
+            where = self._run.mailbox.login.where
+            raise ReceiveError(f"{where}: folder {self._folder_name!r} has no UIDVALIDITY")
+        self._check_validity(folder.uid_validity)
+        uids = self._session.uids_after(self._lease.last_seen_uid)[: self._run.settings.batch_limit]
+        if not uids:
+            return
+        origin = Origin(config_id, tenant_id, self._folder_name, folder.uid_validity)
+        for step in _steps(uids, self._wanted(origin, self._session.heads(uids))):
+            if self._run.is_over:
+                break
+            self._take(origin, step)
+
+    def give_up(self) -> None:
+        """Let the folder go after a failure, with the watermark at what is done."""
+        try:
+            if self.done_uid <= self._lease.last_seen_uid or self._lease.heartbeat(self.done_uid):
+                self._lease.release_failed()
+        except SQLAlchemyError as exc:
+            # The failure itself is raised; the lease runs out.
+            logger.warning("a lease could not be given back", extra={"error": type(exc).__name__})
+
+    def _check_validity(self, uid_validity: int) -> None:
+        known = self._lease.uid_validity
+        if known is None:
+            is_mine = self._lease.adopt(uid_validity)
+        elif known != uid_validity:
+            extra = {"config_id": self._run.mailbox.config_id, "folder": self._folder_name}
+            logger.warning("a folder's UIDVALIDITY changed from %d to %d", known, uid_validity, extra=extra)
+            is_mine = self._lease.reset(uid_validity)
+        else:
+            return
+        if not is_mine:
+            raise _Superseded
+
+    def _wanted(self, origin: Origin, heads: dict[int, Head]) -> dict[int, Head]:
+        """Those whose bodies are needed: to store them, or to tell whether they are what is stored."""
+        keys = {uid: spelled(parse_headers(head.header).first("Message-ID")) for uid, head in heads.items()}
+        known = self._run.store.known(origin.config_id, (key for key in keys.values() if key))
+        return {
+            uid: head
+            for uid, head in heads.items()
+            if (stored := known.get(keys[uid] or "")) is None or not self._is_stored(origin, head, stored)
+        }
+
+    def _is_stored(self, origin: Origin, head: Head, stored: Stored) -> bool:
+        """Whether a message is surely the stored one with its Message-ID, as far as that can be told by its header."""
+        if (stored.folder_name, stored.uid_validity) == (origin.folder_name, origin.uid_validity):
+            # Of two messages in one folder each has its own body, which may differ.
+            return stored.server_uid == str(head.uid)
+        mail = self._run.reader.envelope(head.header)
+        return (
+            mail is not None
+            and (stored.size is None or stored.size == head.size)
+            and stored.from_address == cut(mail.from_address, 255)
+            and stored.subject == cut(mail.subject, 500)
+            and stored.date_header == cut(mail.date_header, 255)
+            # Copies and moves keep it (RFC 3501, 6.4.7), as does a folder that is numbered anew.
+            and (head.internal_date is None or stored.received_at == head.internal_date)
+        )
+
+    def _take(self, origin: Origin, step: _Step) -> None:
+        self._keep_alive()
+        arrivals = list(self._arrivals(origin, step.heads))
+        for kept in self._run.keep(arrivals):
+            self.done_uid = int(kept.arrival.incoming.server_uid)
+            self._stored_since += 1
+        self.done_uid = step.last_uid
+        self._keep_alive()
+
+    def _keep_alive(self) -> None:
+        if self._stored_since < HEARTBEAT_MAILS and self._run.ticker() < self._heartbeat_at:
+            return
+        if not self._lease.heartbeat(self.done_uid):
+            raise _Superseded
+        self._stored_since = 0
+        self._heartbeat_at = self._run.ticker() + HEARTBEAT_SECONDS
+
+    def _arrivals(self, origin: Origin, heads: Sequence[Head]) -> Iterator[Arrival]:
+        """What is still there of these, read."""
+        max_bytes = self._run.settings.max_message_bytes
+        fitting = [head for head in heads if (head.size or 0) <= max_bytes]
+        bodies = self._bodies(fitting)
+        for head in heads:
+            incoming = Incoming(str(head.uid), head.size, head.header, is_whole=False, internal_date=head.internal_date)
+            octets = bodies.pop(head.uid, None)
+            if octets is not None and len(octets) <= max_bytes:
+                incoming = replace(incoming, octets=octets, is_whole=True)
+            elif octets is None and head in fitting:
+                continue  # expunged since the search
+            yield self._run.reader.read(origin, incoming)
+
+    def _bodies(self, heads: Sequence[Head]) -> dict[int, bytes]:
+        """Each whole, or one octet longer than what is stored whole."""
+        max_bytes = self._run.settings.max_message_bytes
+        bodies: dict[int, bytes] = {}
+        if len(heads) > 1:
+            limit = min(max_bytes, GROUP_MAIL_BYTES)
+            found = self._session.bodies([head.uid for head in heads], limit)
+            bodies = {uid: octets for uid, octets in found.items() if len(octets) <= limit or limit == max_bytes}
+        for head in heads:
+            # Alone, or once more: longer than it was said to be, or not in the answer.
+            if head.uid not in bodies:
+                bodies.update(self._session.bodies([head.uid], max_bytes))
+        return bodies
+
+
+def _steps(uids: Sequence[int], wanted: dict[int, Head]) -> Iterator[_Step]:
+    step = _Step()
+    for uid in uids:
+        head = wanted.get(uid)
+        if head is not None:
+            octets = head.size or GROUP_BYTES
+            if step.heads and (len(step.heads) == GROUP_MAILS or step.octets + octets > GROUP_BYTES):
+                yield step
+                step = _Step()
+            step.heads.append(head)
+            step.octets += octets
+        step.last_uid = uid
+    yield step
