@@ -43,11 +43,16 @@ class Receiver:
         clock: Clock = utc_now,
         ticker: Ticker = time.monotonic,
         ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Connects to nothing. `files` None: neither attachments nor raw sources are kept."""
+        """Connects to nothing. `files` None: neither attachments nor raw sources are kept.
+
+        `is_stopping` is asked between messages: a fetch then ends as when its time is over, what it stored stays.
+        """
         self._engine = engine
         self._settings = fetch = settings.mail.fetch
         self._ticker = ticker
+        self._is_stopping = is_stopping
         limits = ParseLimits(
             max_message_bytes=fetch.max_message_bytes,
             max_attachment_bytes=fetch.max_attachment_bytes,
@@ -81,6 +86,7 @@ class Receiver:
             watermarks=self._watermarks,
             ticker=self._ticker,
             until=self._ticker() + self._settings.time_budget_seconds,
+            is_stopping=self._is_stopping,
         )
         with tenancy.tenant(mailbox.tenant_id):
             self._link(run)

@@ -1,6 +1,6 @@
 """One fetch of one mailbox: what it works with, how long it may take, what it has stored so far."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from messaging.clock import Ticker
@@ -23,13 +23,15 @@ class Run:
     ticker: Ticker
     #: The ticker's seconds at which the time budget ends: asked between messages.
     until: float
+    #: Whether the process is to end.
+    is_stopping: Callable[[], bool]
     #: Mails that were not known before.
     new_count: int = 0
 
     @property
     def is_over(self) -> bool:
         """Whether no further message may be begun."""
-        return self.ticker() >= self.until
+        return self.is_stopping() or self.ticker() >= self.until
 
     def keep(self, arrivals: Iterable[Arrival]) -> Iterator[Kept]:
         """`Store.keep`, counted."""
