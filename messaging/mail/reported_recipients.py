@@ -62,7 +62,7 @@ def meant(recipients: Sequence[str], results: Results, reported: Sequence[Report
     by_name: dict[str, ReportedRecipient] = {}
     unknown: list[ReportedRecipient] = []
     for one in reported:
-        address = _named(recipients, one.names)
+        address = named(recipients, one.names)
         if address is None:
             unknown.append(one)
         elif address not in by_name or (one.is_permanent and not by_name[address].is_permanent):
@@ -81,8 +81,8 @@ def _reached(recipients: Sequence[str], results: Results) -> list[str]:
     return [r for r in recipients if r not in results or results[r]["result"] not in _NOT_REACHED]
 
 
-def _named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
-    """The recipient that one of these names is, the first name that fits wins; None when none does.
+def named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
+    """The recipient that one of these names means, the first name that fits wins; None when none does.
 
     Also without what follows a plus (RFC 5233): a server may report the mailbox that `user+tag` led to. A name that
     fits two recipients is nobody's.

@@ -5,6 +5,7 @@ changes (the record, the suppression list, the mail's own row) is one transactio
 report counts once, however many workers look at it.
 """
 
+import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,10 @@ from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_passing
 from messaging.delivery.status import FINAL_STATUSES
 from messaging.mail import receipts
+from messaging.mail.channel import envelope_recipients
 from messaging.mail.receipts import Effect
 from messaging.receive import link_statements as statements
-from messaging.receive.reports import Change, Complained, Displayed, Failed, change_of
+from messaging.receive.reports import Change, Complained, Displayed, Failed, change_of, narrowed
 from messaging.receive.vocabulary import LinkStatus
 from messaging.settings import Settings
 
@@ -39,14 +41,35 @@ class LinkCounts:
     waiting: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Link:
+    """A mail and the record it is about."""
+
+    mail: Row[Any]
+    record: Row[Any]
+
+    def parameters(self) -> tuple[int, int, str | None, str | None, str | None]:
+        """For `LINKED`, in the order of `_LINKED_PARAMETERS`."""
+        kept = narrowed(self.mail._asdict(), envelope_recipients(self.record._asdict()))
+        lists = (None, None) if kept is None else (json.dumps(kept.recipients), json.dumps(kept.failed))
+        return self.mail.id, self.record.id, self.record.message_id, *lists
+
+
+_LINKED_PARAMETERS = ("ids", "record_ids", "message_ids", "recipients", "failed")
+
+
+def _linked(links: Sequence[_Link]) -> dict[str, list[Any]]:
+    columns = zip(*(link.parameters() for link in links), strict=True)
+    return {name: list(values) for name, values in zip(_LINKED_PARAMETERS, columns, strict=True)}
+
+
 @dataclass(slots=True)
 class _Batch:
     """How the mails of one look end, for the statements that write it."""
 
     #: Linked by the transaction that changed its record.
     changed: int = 0
-    #: Mail, record, and the Message-ID by which it was found.
-    linked: list[tuple[int, int, str | None]] = field(default_factory=list)
+    linked: list["_Link"] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     #: Not found in time.
     unmatched: list[int] = field(default_factory=list)
@@ -82,7 +105,7 @@ class Linker:
             elif found is None:
                 (batch.unmatched if mail.is_old else batch.waiting).append(mail.id)
             else:
-                self._link(batch, mail, records[found], found if isinstance(found, str) else None)
+                self._link(batch, _Link(mail, records[found]))
         return self._finish(batch)
 
     def _look_up(self, mails: Sequence[Row[Any]], owner: int) -> Mapping[str | int, Row[Any]]:
@@ -98,32 +121,27 @@ class Linker:
         )
         return {row.id: row for row in rows} | {row.message_id: row for row in rows if row.message_id is not None}
 
-    def _link(self, batch: _Batch, mail: Row[Any], record: Row[Any], message_id: str | None) -> None:
-        change = change_of(mail._asdict())
+    def _link(self, batch: _Batch, link: _Link) -> None:
+        change = change_of(link.mail._asdict())
         if isinstance(change, Complained) and not self._suppression.complaints:
             change = None
         if change is None:
-            batch.linked.append((mail.id, record.id, message_id))
-        elif self._is_in_an_attempt(record, change):
-            batch.waiting.append(mail.id)
+            batch.linked.append(link)
+        elif link.record.status not in FINAL_STATUSES and not isinstance(change, Complained):
+            batch.waiting.append(link.mail.id)  # a complaint changes no record, so it waits for none
         else:
-            is_applied = self._apply(mail, record, message_id, change)
+            is_applied = self._apply(link, change)
             if is_applied:
                 batch.changed += 1
             elif is_applied is False:
-                batch.waiting.append(mail.id)
+                batch.waiting.append(link.mail.id)
 
-    @staticmethod
-    def _is_in_an_attempt(record: Row[Any], change: Change) -> bool:
-        """A complaint changes no record, so it waits for none."""
-        return record.status not in FINAL_STATUSES and not isinstance(change, Complained)
-
-    def _apply(self, mail: Row[Any], record: Row[Any], message_id: str | None, change: Change) -> bool | None:
-        """Take the mail and change its record, or neither. None: another worker has linked the mail meanwhile."""
-        linked = {"ids": [mail.id], "record_ids": [record.id], "message_ids": [message_id]}
+    def _apply(self, link: _Link, change: Change) -> bool | None:
+        """Take the mail and change its record, or neither. None: another worker has the mail, or had it."""
+        mail, record = link.mail, link.record
         try:
             with tenancy.tenant(record.tenant_id), Session(self._engine) as session:
-                if session.execute(statements.LINKED, linked).one_or_none() is None:
+                if session.execute(statements.LINKED, _linked([link])).one_or_none() is None:
                     return None
                 effect = self._change(session, record.id, change, f"received mail {mail.id}")
                 if effect is Effect.RECORDED:
@@ -151,9 +169,7 @@ class Linker:
         """Write what needs no transaction of its own, and count."""
         linked = ended = 0
         if batch.linked:
-            ids, record_ids, message_ids = zip(*batch.linked, strict=True)
-            parameters = {"ids": list(ids), "record_ids": list(record_ids), "message_ids": list(message_ids)}
-            linked = len(self._run(statements.LINKED, **parameters))
+            linked = len(self._run(statements.LINKED, **_linked(batch.linked)))
         for ids_of, status in ((batch.unmatched, LinkStatus.UNMATCHED), (batch.unlinkable, LinkStatus.NONE)):
             if ids_of:
                 ended += len(self._run(statements.ENDED, ids=list(ids_of), status=status))

@@ -30,11 +30,11 @@ def look_up(is_multi_tenancy: bool, is_platform: bool) -> TextClause:
     platform, whosever it is: a bounce comes back to the server's envelope sender.
     """
     visible = "true" if not is_multi_tenancy else _PLATFORM_SENT if is_platform else "r.tenant_id = :owner"
-    columns = "r.id, r.tenant_id, r.status, r.message_id"
+    columns = "r.id, r.tenant_id, r.status, r.message_id, r.to_addresses, r.cc_addresses, r.bcc_addresses"
     return text(f"""
         SELECT {columns} FROM mail_send_record r
             WHERE r.message_id = ANY (CAST(:message_ids AS text[])) AND {visible}
-        UNION
+        UNION ALL
         SELECT {columns} FROM mail_send_record r
             WHERE r.id = ANY (CAST(:record_ids AS bigint[])) AND {visible}
     """)  # noqa: S608 - constants of this file
@@ -56,12 +56,15 @@ ENDED = text(f"""
     WHERE id = ANY (ARRAY({_STILL_WAITING})) RETURNING id
 """)  # noqa: S608
 
-#: Known, and nothing about their records changes. Parameters: arrays `ids`, `record_ids`, `message_ids` (null leaves
-#: what is there). Answers `id`.
+#: Known. Parameters: arrays `ids`, `record_ids`, and what null leaves as it is: the records' `message_ids`,
+#: `recipients` and `failed`, those of a text that were written to. Answers `id`.
 LINKED = text(f"""
     UPDATE mail_receive_record r SET link_status = 'LINKED', linked_send_record_id = l.record_id,
-        original_message_id = coalesce(l.message_id, r.original_message_id), updated_at = now()
-    FROM unnest(CAST(:ids AS bigint[]), CAST(:record_ids AS bigint[]), CAST(:message_ids AS text[]))
-        AS l(id, record_id, message_id)
+        original_message_id = coalesce(l.message_id, r.original_message_id),
+        bounce_recipients = coalesce(l.recipients, r.bounce_recipients),
+        failed_recipients = coalesce(l.failed, r.failed_recipients), updated_at = now()
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:record_ids AS bigint[]), CAST(:message_ids AS text[]),
+            CAST(:recipients AS jsonb[]), CAST(:failed AS jsonb[]))
+        AS l(id, record_id, message_id, recipients, failed)
     WHERE r.id = l.id AND r.id = ANY (ARRAY({_STILL_WAITING})) RETURNING r.id
 """)  # noqa: S608

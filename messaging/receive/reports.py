@@ -3,15 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
-from messaging.mail.reported_recipients import ReportedRecipient, bounce_code
-from messaging.receive.classification import Classification
-from messaging.receive.vocabulary import USELESS_ADDRESS, BounceKind, LinkStatus, MailType
-
-#: Types of mail that speak of one of ours.
-LINKABLE_TYPES = frozenset({MailType.BOUNCE, MailType.READ_RECEIPT, MailType.FEEDBACK_REPORT})
+from messaging.mail.reported_recipients import ReportedRecipient, bounce_code, named
+from messaging.receive.dates import parse_date
+from messaging.receive.vocabulary import NO_COMPLAINT, USELESS_ADDRESS, BounceKind, MailType
 
 #: Kinds after which a recipient gets nothing.
 _FAILED = frozenset({BounceKind.HARD, BounceKind.SOFT})
@@ -46,14 +42,8 @@ Change: TypeAlias = Failed | Displayed | Complained
 #: Columns of a mail that `change_of` looks at.
 COLUMNS = (
     *("mail_type", "type_detail", "date_header", "smtp_reply_code", "enhanced_status_code", "diagnostic_message"),
-    *("failed_recipients", "bounce_kind", "bounce_reason", "bounce_recipients"),
+    *("bounce_kind", "bounce_reason", "bounce_recipients"),
 )
-
-
-def link_status_of(classification: Classification) -> LinkStatus:
-    """What a mail is stored with: PENDING when it says which mail of ours it may be about."""
-    is_about_ours = classification.reference_ids or classification.verp_record_id is not None
-    return LinkStatus.PENDING if classification.type in LINKABLE_TYPES and is_about_ours else LinkStatus.NONE
 
 
 def change_of(mail: Mapping[str, Any]) -> Change | None:
@@ -62,20 +52,33 @@ def change_of(mail: Mapping[str, Any]) -> Change | None:
         case MailType.BOUNCE if mail["bounce_kind"] in _FAILED:
             return Failed(_failed(mail))
         case MailType.READ_RECEIPT if (mail["type_detail"] or _DISPLAYED).strip().lower() == _DISPLAYED:
-            return Displayed(moment(mail["date_header"]))
-        case MailType.FEEDBACK_REPORT:
-            return Complained(tuple(ReportedRecipient((name,)) for name in mail["failed_recipients"] or ()))
+            return Displayed(parse_date(mail["date_header"]))
+        case MailType.FEEDBACK_REPORT if mail["type_detail"] not in NO_COMPLAINT:
+            return Complained(tuple(ReportedRecipient(_names(one)) for one in mail["bounce_recipients"] or ()))
         case _:
             return None
 
 
-def moment(date_field: str | None) -> datetime | None:
-    """The time of a Date field; None when it cannot be read or has no zone."""
-    try:
-        at = parsedate_to_datetime(date_field or "")
-    except (ValueError, OverflowError, TypeError):
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """The recipients of a report whose text named others as well."""
+
+    #: As in `bounce_recipients`.
+    recipients: list[Mapping[str, Any]]
+    #: As in `failed_recipients`.
+    failed: list[str]
+
+
+def narrowed(mail: Mapping[str, Any], recipients: Sequence[str]) -> Narrowed | None:
+    """Without those that only its text names and that nothing was sent to, where it names one of ours (12.5).
+
+    None: it stays as it is.
+    """
+    told: Sequence[Mapping[str, Any]] = mail["bounce_recipients"] or ()
+    ours = [one for one in told if not one.get("from_text") or named(recipients, _names(one)) is not None]
+    if not ours or len(ours) == len(told):
         return None
-    return at if at.tzinfo is not None else None
+    return Narrowed(ours, [one["recipient"] for one in ours if one["kind"] in _FAILED and one.get("recipient")])
 
 
 def _failed(mail: Mapping[str, Any]) -> tuple[ReportedRecipient, ...]:
@@ -85,14 +88,18 @@ def _failed(mail: Mapping[str, Any]) -> tuple[ReportedRecipient, ...]:
 
 
 def _reported(told: Mapping[str, Any]) -> ReportedRecipient:
-    names = (told.get("original_recipient"), told.get("recipient"))
     return ReportedRecipient(
-        names=tuple(name for name in names if name),
+        names=_names(told),
         code=bounce_code(told.get("reply_code"), told.get("status")),
         text=told.get("diagnostic"),
         is_permanent=told["kind"] == BounceKind.HARD,
         is_useless=told.get("reason") in USELESS_ADDRESS,
     )
+
+
+def _names(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who it was sent to, then what that was resolved to: of a forwarded mail only the first is ours."""
+    return tuple(name for name in (told.get("original_recipient"), told.get("recipient")) if name)
 
 
 def _summary(mail: Mapping[str, Any]) -> ReportedRecipient:

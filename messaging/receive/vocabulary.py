@@ -64,6 +64,11 @@ class BounceReason(StrEnum):
 USELESS_ADDRESS = frozenset({BounceReason.USER_UNKNOWN, BounceReason.HOST_UNKNOWN})
 
 
+#: Types of feedback reports in which nobody complains: a failed signature (RFC 6591), a mail that was taken out of the
+#: spam folder (RFC 6430).
+NO_COMPLAINT = frozenset({"auth-failure", "not-spam"})
+
+
 class TruncationReason(StrEnum):
     """Why a stored mail is not whole."""
 
