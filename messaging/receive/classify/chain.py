@@ -1,8 +1,7 @@
 """The chain of rules and the flag detectors: `classify` never raises (`receive.md` 11, 14).
 
-Rules say what a mail is, the first match in ascending order; then every detector adds its flags. Ours are imported
-when the first mail is classified. An application adds its own by entry points in the groups `RULE_GROUP` and
-`FLAG_DETECTOR_GROUP`, an object or a class each, or where it starts:
+Rules say what a mail is, the first match in ascending order; then every detector adds its flags. An application adds its
+own by entry points in the groups `RULE_GROUP` and `FLAG_DETECTOR_GROUP`, an object or a class each, or where it starts:
 
     class Invoices:
         order = 25  # after Dsn, before MailerDaemon
@@ -15,13 +14,21 @@ when the first mail is classified. An application adds its own by entry points i
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from messaging.receive.classification import Classification
+from messaging.receive.classify import (
+    auto_reply,
+    calendar_invite,
+    dsn,
+    feedback_report,
+    keyword,
+    mailer_daemon,
+    read_receipt,
+)
+from messaging.receive.classify.flags import DETECTORS
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import MailType, TruncationReason
 
@@ -29,17 +36,6 @@ logger = logging.getLogger(__name__)
 
 RULE_GROUP = "messaging.classification_rules"
 FLAG_DETECTOR_GROUP = "messaging.flag_detectors"
-
-#: The modules in this package that hold a `RULE` each.
-BUILT_IN = (
-    "read_receipt",
-    "feedback_report",
-    "calendar_invite",
-    "dsn",
-    "mailer_daemon",
-    "auto_reply",
-    "keyword",
-)
 
 
 class Rule(Protocol):
@@ -55,6 +51,18 @@ class FlagDetector(Protocol):
     """Adds flags to what a mail is; applying it twice changes nothing."""
 
     def apply(self, message: ParsedMail, classification: Classification) -> Classification: ...
+
+
+#: Ours, in their order.
+RULES: tuple[Rule, ...] = (
+    read_receipt.RULE,
+    feedback_report.RULE,
+    calendar_invite.RULE,
+    dsn.RULE,
+    mailer_daemon.RULE,
+    auto_reply.RULE,
+    keyword.RULE,
+)
 
 
 class Chain:
@@ -147,23 +155,12 @@ class Registry:
         return (chain or self.chain).classify(message)
 
     def _load(self) -> None:
-        rules: list[Rule] = [_built_in(name).RULE for name in BUILT_IN if _exists(name)]
-        detectors: list[FlagDetector] = list(_built_in("flags").DETECTORS) if _exists("flags") else []
-        rules += _entry_points(RULE_GROUP, _check_rule)
-        detectors += _entry_points(FLAG_DETECTOR_GROUP, _check_detector)
         # Before what an application registered meanwhile: ours come first among equals.
-        self._rules[:0], self._detectors[:0] = rules, detectors
+        self._rules[:0] = (*RULES, *_entry_points(RULE_GROUP, _check_rule))
+        self._detectors[:0] = (*DETECTORS, *_entry_points(FLAG_DETECTOR_GROUP, _check_detector))
 
 
-def _exists(name: str) -> bool:
-    return find_spec(f"{__package__}.{name}") is not None
-
-
-def _built_in(name: str) -> Any:
-    return import_module(f"{__package__}.{name}")
-
-
-def _entry_points(group: str, check: Any) -> Iterator[Any]:
+def _entry_points(group: str, check: Callable[[Any], None]) -> Iterator[Any]:
     """The objects of a group, made from their classes where they are such; a broken one is logged and left out."""
     for point in entry_points(group=group):
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from messaging.receive.classification import Classification
-from messaging.receive.classify.chain import BUILT_IN, Chain, Registry, classify
+from messaging.receive.classify.chain import RULES, Chain, Registry, classify
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import MailType, TruncationReason
 from tests.unit.receive.classify.mails import mail
@@ -59,7 +59,7 @@ def test_ours_run_in_the_documented_order() -> None:
         ("AutoReply", 40),
         ("Keyword", 99),
     ]
-    assert len(rules) == len(BUILT_IN)
+    assert len(rules) == len(RULES)
 
 
 # receive.md R54
@@ -148,7 +148,7 @@ def test_rules_are_registered_from_many_threads_while_mails_are_classified() -> 
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(registry.chain.rules) == len(BUILT_IN) + 160
+    assert len(registry.chain.rules) == len(RULES) + 160
     assert {found.type for found in results} == {MailType.NORMAL}
 
 
