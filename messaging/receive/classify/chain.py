@@ -1,7 +1,7 @@
 """The chain of rules and the flag detectors: `classify` never raises (`receive.md` 11, 14).
 
-Rules say what a mail is, the first match in ascending order; then every detector adds its flags. An application adds its
-own by entry points in the groups `RULE_GROUP` and `FLAG_DETECTOR_GROUP`, an object or a class each, or where it starts:
+Rules say what a mail is, the first match in ascending order; then every detector adds its flags. An application adds
+its own by entry points in the groups `RULE_GROUP` and `FLAG_DETECTOR_GROUP`, objects or classes, or where it starts:
 
     class Invoices:
         order = 25  # after Dsn, before MailerDaemon
