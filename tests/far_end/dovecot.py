@@ -160,6 +160,7 @@ class Dovecot(Unprivileged):
             ),
         )
         environment = {"HOME": str(self.folder), "LD_LIBRARY_PATH": libraries}
+        self._doveadm = ([root / "usr/bin/doveadm", "-c", config], environment)
         self.run([root / "usr/sbin/dovecot", "-F", "-c", config], environment, cwd=self.folder / "base")
         self.wait_until(lambda: self.greets(self.port, b"* OK") and self.greets(self.lmtp_port, b"220 "))
         return self
@@ -183,3 +184,18 @@ class Dovecot(Unprivileged):
             with suppress(imaplib.IMAP4.abort):
                 client.close()
         return [part[1] for part in found if isinstance(part, tuple) and re.search(rb"BODY\[\]", part[0])]
+
+    def doveadm(self, *arguments: str) -> str:
+        """What doveadm says, as the server's user. Raises: subprocess.CalledProcessError."""
+        program, environment = self._doveadm
+        ran = subprocess.run(
+            [*program, *arguments],
+            env=environment,
+            cwd=self.folder / "base",
+            user=self.identity.uid,
+            group=self.identity.gid,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ran.stdout
