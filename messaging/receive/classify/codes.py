@@ -40,19 +40,23 @@ def enhanced_code(text: str, klass: str | None = None) -> str | None:
     """
     if "." not in text:
         return None
-    for found in (
-        [match[2] for match in _STATUS_BEHIND_A_CODE.finditer(text)],
-        [match[1] for match in _STATUS_MARKED.finditer(text)],
-        [
-            match[1]
-            for match in _STATUS.finditer(text)
-            if not _VERSION.search(text, max(0, match.start() - 12), match.start())
-        ],
-    ):
-        wanted = [code for code in found if klass is None or code[0] == klass]
-        if wanted:
+    for codes in (_behind_reply_codes, _marked, _anywhere):
+        if wanted := [code for code in codes(text) if klass is None or code[0] == klass]:
             return max(wanted, key=_telling)  # the first of equals
     return None
+
+
+def _behind_reply_codes(text: str) -> list[str]:
+    return [found[2] for found in _STATUS_BEHIND_A_CODE.finditer(text)]
+
+
+def _marked(text: str) -> list[str]:
+    return _STATUS_MARKED.findall(text)
+
+
+def _anywhere(text: str) -> list[str]:
+    found = _STATUS.finditer(text)
+    return [one[1] for one in found if not _VERSION.search(text, max(0, one.start() - 12), one.start())]
 
 
 def is_generic(status: str) -> bool:

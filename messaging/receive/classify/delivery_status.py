@@ -7,6 +7,8 @@ from messaging.receive.classify.report_fields import Report, address, untyped
 from messaging.receive.parsed import ParsedMail
 
 MAX_DIAGNOSTIC_CHARS = 2000
+#: Recipients of one report for whom its text is searched, too.
+MAX_REFINED = 50
 
 #: What some write in the place of RFC 3464's words.
 _ACTIONS = {
@@ -28,8 +30,12 @@ def recipients(message: ParsedMail, report: Report) -> tuple[BounceRecipient, ..
     """One for each group that names a recipient or an action."""
     text = own_text(message.rule_text)
     is_only = len(report.recipients) == 1
-    found = [_recipient(message, group, text, is_only=is_only) for group in report.recipients]
-    return tuple(one for one in found if one is not None)
+    found = []
+    for number, group in enumerate(report.recipients):
+        one = _recipient(message, group, text if number < MAX_REFINED else "", is_only=is_only)
+        if one is not None:
+            found.append(one)
+    return tuple(found)
 
 
 def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only: bool) -> BounceRecipient | None:
@@ -51,7 +57,7 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
     status = codes.finer(status, (codes.enhanced_code(said, class_),))
     if status is None or codes.is_generic(status):
         status = codes.finer(status, (codes.enhanced_code(around, class_),))
-    if action is None and free_text.is_delayed(message, text):
+    if action is None and text and free_text.is_delayed(message, text):
         action = "delayed"
     kind = kinds.kind(action, status, reply)
     reason = reasons.reason((said, group.get("status", ""), around), status, reply)

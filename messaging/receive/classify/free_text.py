@@ -13,6 +13,12 @@ from messaging.receive.vocabulary import BounceKind
 MAX_TEXT_CHARS = 65_536
 MAX_RECIPIENTS = 50
 MAX_DIAGNOSTIC_CHARS = 500
+#: Of a line before an address that belongs to what is said of it, such as `550 5.1.1 <address>`.
+MAX_HEAD_CHARS = 200
+#: Of what is said of one of the recipients that a report's fields name.
+MAX_AROUND_CHARS = 8192
+#: Places of one address that are looked at.
+MAX_OCCURRENCES = 20
 
 _LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]"
 _DOMAIN = r"(?:[A-Za-z0-9_-]{1,63}\.){1,10}(?:[A-Za-z]{2,24}|xn--[A-Za-z0-9-]{1,59})(?![A-Za-z0-9-])"
@@ -89,9 +95,8 @@ def is_delayed(message: ParsedMail, text: str) -> bool:
 
 def refine(text: str, address: str | None, *, is_only: bool) -> str:
     """What a report's text says of one recipient: what stands around the address, or all where it is the only one."""
-    found = dict(_evidence(text, [address] if address else []))
-    around = found.get(address, "") if address and address.lower() in text.lower() else ""
-    return around if around and not is_only else (around or (text if is_only else ""))
+    around = next(_evidence(text, [address]))[1] if address else ""
+    return (around or (text if is_only else ""))[:MAX_AROUND_CHARS]
 
 
 def _recipient(
@@ -153,19 +158,17 @@ def _evidence(text: str, addresses: list[str]) -> Iterator[tuple[str | None, str
     ends = [*(at for at, _ in starts[1:]), len(text)][: len(starts)]
     found: dict[str, list[str]] = {address: [] for address in addresses}
     for (at, address), end in zip(starts, ends, strict=True):
-        line = text.rfind("\n", 0, at) + 1
-        found[address].append(text[line if not _names_another(text[line:at], starts) else at : end])
+        line = max(text.rfind("\n", 0, at) + 1, at - MAX_HEAD_CHARS)
+        found[address].append(text[at if "@" in text[line:at] else line : end])
     for address, pieces in found.items():
         yield address, "\n".join(pieces)
 
 
-def _names_another(head: str, starts: list[tuple[int, str]]) -> bool:
-    return "@" in head and any(address.lower() in head.lower() for _, address in starts)
-
-
 def _occurrences(text: str, address: str) -> Iterator[int]:
     at = text.find(address)
-    while at >= 0:
+    for _ in range(MAX_OCCURRENCES):
+        if at < 0:
+            return
         yield at
         at = text.find(address, at + len(address))
 

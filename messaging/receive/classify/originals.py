@@ -1,7 +1,7 @@
 """The message that a report is about, as far as it comes back: as a part, or behind a line within the text."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from messaging.receive.classify.phrases import table
 from messaging.receive.headers import Headers, parse_headers
@@ -49,6 +49,7 @@ def quoted_text(text: str) -> str:
     return "" if at is None or not text[:at].strip() else text[at:]
 
 
+@lru_cache(maxsize=4)  # a rule asks for both halves of one text, several times
 def _cut(text: str) -> int | None:
     places = [found.start() for pattern in (_announced(), _TRACE) if (found := pattern.search(text))]
     return min(places, default=None)

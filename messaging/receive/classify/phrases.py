@@ -4,7 +4,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -21,6 +21,7 @@ def table(name: str) -> dict[str, Any]:
     return tomllib.loads((files(__package__) / "wordings" / f"{name}.toml").read_text("utf-8"))
 
 
+@lru_cache(maxsize=8)  # the text of one report is asked for by one table after the other
 def comparable(text: str) -> str:
     """Text as phrases are compared with: one line, lower case, straight quotes, replies without their codes."""
     if not text.isascii():

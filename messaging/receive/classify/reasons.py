@@ -9,6 +9,9 @@ from messaging.receive.vocabulary import BounceReason
 
 _R = BounceReason
 
+#: Of a text that is searched: what a server says is short, and one report may have it for each of its recipients.
+MAX_TEXT_CHARS = 8192
+
 #: By subject and detail of the enhanced code (RFC 3463, 3; the later ones of the IANA registry).
 _BY_STATUS = {
     "1.0": _R.USER_UNKNOWN,
@@ -58,7 +61,7 @@ def from_text(text: str) -> BounceReason | None:
     """What the words say; None for none that is known."""
     if not text:
         return None
-    compared = comparable(text)
+    compared = comparable(text[:MAX_TEXT_CHARS])
     return next((name for name, phrases in _tables() if phrases.is_in(compared)), None)
 
 
