@@ -89,6 +89,7 @@ def _check_type(name: str, value: object, kind: type) -> None:
 
 def _is_useless(text: str | None, status: str | None, reply_code: str | None) -> bool:
     # Loads the tables of wordings, which a process that is told of no bounce never needs.
-    from messaging.receive.classify.reasons import reason
+    from messaging.receive.classify.reasons import is_doubtful, reason
 
-    return reason((text or "",), status, reply_code) in USELESS_ADDRESS
+    found = reason((text or "",), status, reply_code)
+    return found in USELESS_ADDRESS and not is_doubtful(found, status, reply_code, text or "")

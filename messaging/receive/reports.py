@@ -42,7 +42,7 @@ Change: TypeAlias = Failed | Displayed | Complained
 #: Columns of a mail that `change_of` looks at.
 COLUMNS = (
     *("mail_type", "type_detail", "date_header", "smtp_reply_code", "enhanced_status_code", "diagnostic_message"),
-    *("bounce_kind", "bounce_reason", "bounce_recipients"),
+    *("bounce_kind", "hard_bounce", "bounce_recipients"),
 )
 
 
@@ -93,7 +93,7 @@ def _reported(told: Mapping[str, Any]) -> ReportedRecipient:
         code=bounce_code(told.get("reply_code"), told.get("status")),
         text=told.get("diagnostic"),
         is_permanent=told["kind"] == BounceKind.HARD,
-        is_useless=told.get("reason") in USELESS_ADDRESS,
+        is_useless=told.get("reason") in USELESS_ADDRESS and not told.get("is_doubtful"),
     )
 
 
@@ -107,5 +107,5 @@ def _summary(mail: Mapping[str, Any]) -> ReportedRecipient:
         code=bounce_code(mail["smtp_reply_code"], mail["enhanced_status_code"]),
         text=mail["diagnostic_message"],
         is_permanent=mail["bounce_kind"] == BounceKind.HARD,
-        is_useless=mail["bounce_reason"] in USELESS_ADDRESS,
+        is_useless=bool(mail["hard_bounce"]),
     )

@@ -534,12 +534,13 @@ def test_a_hard_bounce_puts_the_address_on_the_list(books: Books) -> None:  # re
         failed(reason="SPAM", status="5.7.1"),
         failed(reason="POLICY", status="5.7.1"),
         failed(reason="RATE"),
+        failed(is_doubtful=True),
         failed(reason="MAILBOX_FULL", status="5.2.2"),
         failed(kind="SOFT", status="4.4.7", reason="EXPIRED"),
         failed(kind="SOFT", status="4.1.1"),
         failed(kind="DELAYED", status="4.1.1"),
     ],
-    ids=["spam", "policy", "rate", "full", "expired", "soft-unknown", "delayed-unknown"],
+    ids=["spam", "policy", "rate", "doubtful", "full", "expired", "soft-unknown", "delayed-unknown"],
 )
 def test_what_says_nothing_about_the_address_does_not(books: Books, told: dict[str, Any]) -> None:  # receive.md R67
     books.bounce(books.sent(), told)

@@ -1,0 +1,104 @@
+"""Received mails: looked at, read, archived."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from sqlalchemy.orm import Session
+
+from messaging.api.calls import in_session, known_id
+from messaging.api.process import environment
+from messaging.errors import RecordNotFound
+from messaging.receive import received
+from messaging.receive.received import ReceivedFlag, ReceivedLine, ReceivedMail
+from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedStatus
+
+
+def list_received(
+    *,
+    mail_type: MailType | None = None,
+    status: ReceivedStatus | None = None,
+    link_status: LinkStatus | None = None,
+    flags: Collection[ReceivedFlag] = (),
+    mailbox_id: int | None = None,
+    record_id: int | None = None,
+    limit: int = 50,
+    before: int | None = None,
+    session: Session | None = None,
+) -> list[ReceivedLine]:
+    """Received mails of this tenant, newest first, a page at a time; without a `status` all but those marked deleted.
+
+    `flags`: those that have all of them. `record_id`: those about this send record. `before` is the id of the last mail
+    of the page before.
+    """
+    environment()
+    with in_session(session) as s:
+        return received.page(
+            s,
+            mail_type=mail_type,
+            status=status,
+            link_status=link_status,
+            flags=flags,
+            server_config_id=mailbox_id,
+            record_id=record_id,
+            limit=limit,
+            before=before,
+        )
+
+
+def get_received(received_id: int, *, with_bodies: bool = True, session: Session | None = None) -> ReceivedMail:
+    """One received mail as a whole.
+
+    Raises:
+        RecordNotFound: No such mail in this tenant.
+    """
+    received_id = known_id(received_id)
+    environment()
+    with in_session(session) as s:
+        return received.get(s, received_id, with_bodies=with_bodies)
+
+
+def mark_received_read(received_id: int, *, session: Session | None = None) -> bool:
+    """Mark a received mail read; answers whether it was UNREAD, any other stays as it is.
+
+    Raises:
+        RecordNotFound: No such mail in this tenant.
+    """
+    received_id = known_id(received_id)
+    environment()
+    with in_session(session) as s:
+        return received.mark_read(s, received_id)
+
+
+def mark_received_read_batch(received_ids: Sequence[int], *, session: Session | None = None) -> int:
+    """As `mark_received_read` for many; ids of none in this tenant are left out. Answers how many became READ."""
+    ids = []
+    for received_id in received_ids:
+        with suppress(RecordNotFound):
+            ids.append(known_id(received_id))
+    environment()
+    with in_session(session) as s:
+        return received.mark_read_batch(s, ids)
+
+
+def archive_received(received_id: int, *, session: Session | None = None) -> bool:
+    """Archive a received mail; answers whether it was UNREAD or READ, any other stays as it is.
+
+    Raises:
+        RecordNotFound: No such mail in this tenant.
+    """
+    received_id = known_id(received_id)
+    environment()
+    with in_session(session) as s:
+        return received.archive(s, received_id)
+
+
+def mark_received_deleted(received_id: int, *, session: Session | None = None) -> bool:
+    """Mark a received mail deleted: it leaves the lists and stays stored. Answers whether it was not marked before.
+
+    Raises:
+        RecordNotFound: No such mail in this tenant.
+    """
+    received_id = known_id(received_id)
+    environment()
+    with in_session(session) as s:
+        return received.mark_deleted(s, received_id)
