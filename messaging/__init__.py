@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         export_mail_templates,
         export_suppressions,
         find_subscription,
+        get_sms_provider,
         import_mail_templates,
         import_suppressions,
         lift_suppression,
@@ -62,9 +63,10 @@ if TYPE_CHECKING:
         set_sms_route_active,
         status,
         test_connectivity,
+        try_sms_provider,
         unsubscribe,
         which_provider,
-    )
+)
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.status import SendStatus
     from messaging.errors import (
@@ -129,6 +131,7 @@ _HOME = {
         *("add_suppression", "export_suppressions", "import_suppressions", "lift_suppression", "list_suppressions"),
         *("find_subscription", "unsubscribe"),
         *("add_sms_provider", "change_sms_provider", "check_sms_provider", "list_sms_providers"),
+        *("get_sms_provider", "try_sms_provider"),
         *("set_sms_provider_active", "which_provider"),
         *("add_sms_route", "list_sms_routes", "remove_sms_route", "set_sms_route_active"),
         *("add_sms_binding", "list_sms_bindings", "remove_sms_binding", "set_sms_binding_active"),
@@ -228,6 +231,7 @@ __all__ = [
     "export_mail_templates",
     "export_suppressions",
     "find_subscription",
+    "get_sms_provider",
     "import_mail_templates",
     "import_suppressions",
     "lift_suppression",
@@ -266,6 +270,7 @@ __all__ = [
     "switch_body_mode",
     "tenant",
     "test_connectivity",
+    "try_sms_provider",
     "unsubscribe",
     "which_provider",
 ]

@@ -338,7 +338,44 @@ def print_providers(lines: Sequence[ProviderLine]) -> None:
             str(line.daily_send_limit or ""),
             str(line.rate_limit_per_minute or ""),
         )
-    console_for_people().print(shown if lines else "no providers")
+    console = console_for_people()
+    console.print(shown if lines else "no providers")
+    for line in lines:
+        if not line.is_told_receipt_url:
+            address = line.receipt_url or f"{line.receipt_path} below PUBLIC_BASE_URL"
+            console.print(Text(f"receipts of {line.id}, to be set in its console: {address}"), soft_wrap=True)
+
+
+def print_provider(line: ProviderLine) -> None:
+    """`messaging provider show`."""
+    console = console_for_people()
+    for name, value in _provider_fields(line):
+        if value:
+            console.print(Text(f"{name:<10}  {value}"), soft_wrap=True)
+
+
+def _provider_fields(line: ProviderLine) -> list[tuple[str, str]]:
+    secrets = {"API key": line.has_api_key, "API secret": line.has_api_secret}
+    receipts = line.receipt_url or f"{line.receipt_path} below PUBLIC_BASE_URL, which is not set"
+    how = "given with each message" if line.is_told_receipt_url else "to be set in the provider's console"
+    return [
+        ("id", str(line.id)),
+        ("tenant", str(line.tenant_id)),
+        ("name", line.name),
+        ("type", line.provider_type),
+        ("state", "in use" if line.active else "disabled"),
+        ("endpoint", line.api_endpoint or ""),
+        ("account", line.account_id or ""),
+        ("sender", line.sender_number or line.sender_id or ""),
+        ("secrets", ", ".join(name for name, is_set in secrets.items() if is_set)),
+        ("its own", ", ".join(line.ext_keys)),
+        ("default", "yes" if line.is_default else ""),
+        ("priority", str(line.priority)),
+        ("a day", str(line.daily_send_limit or "")),
+        ("a minute", str(line.rate_limit_per_minute or "")),
+        ("receipts", f"{receipts} ({how})"),
+        ("inbound", "" if line.inbound_url is None else f"{line.inbound_url} (to be set in the provider's console)"),
+    ]
 
 
 def print_routes(lines: Sequence[RouteLine]) -> None:

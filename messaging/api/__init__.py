@@ -63,6 +63,7 @@ from messaging.api.sms import (
     add_sms_route,
     change_sms_provider,
     check_sms_provider,
+    get_sms_provider,
     list_sms_bindings,
     list_sms_providers,
     list_sms_routes,
@@ -73,6 +74,7 @@ from messaging.api.sms import (
     set_sms_binding_active,
     set_sms_provider_active,
     set_sms_route_active,
+    try_sms_provider,
     which_provider,
 )
 
@@ -96,6 +98,7 @@ __all__ = [
     "export_mail_templates",
     "export_suppressions",
     "find_subscription",
+    "get_sms_provider",
     "import_mail_templates",
     "import_suppressions",
     "lift_suppression",
@@ -132,6 +135,7 @@ __all__ = [
     "set_sms_route_active",
     "status",
     "test_connectivity",
+    "try_sms_provider",
     "unsubscribe",
     "which_provider",
 ]

@@ -20,8 +20,16 @@ RequestT = TypeVar("RequestT", SendMail, SendSms)
 
 @contextmanager
 def in_session(session: Session | None) -> Iterator[Session]:
-    """The caller's session, or a transaction of its own."""
+    """The caller's session, or a transaction of its own.
+
+    Raises: TypeError for a session that is awaited.
+    """
     if session is not None:
+        if hasattr(type(session), "run_sync"):
+            raise TypeError(
+                f"session is an {type(session).__name__}, whose calls are awaited; write"
+                " `await session.run_sync(lambda s: send_mail(..., session=s))`"
+            )
         yield session
         return
     with transaction(environment().engine) as own:

@@ -9,8 +9,9 @@ from messaging.api.calls import given, in_session
 from messaging.api.process import environment
 from messaging.clock import utc_now
 from messaging.requests import MessageScope, SendSms
-from messaging.sms import channel, explaining, provider_admin, route_admin
+from messaging.sms import channel, connectivity, explaining, provider_admin, route_admin
 from messaging.sms.acceptance import accept_sms
+from messaging.sms.connectivity import ProviderTest
 from messaging.sms.explaining import RouteExplanation
 from messaging.sms.provider_admin import ProviderCheck, ProviderLine
 from messaging.sms.provider_checks import ProviderFields
@@ -74,9 +75,16 @@ def change_sms_provider(config_id: int, *, session: Session | None = None, **fie
 
 def list_sms_providers(*, with_disabled: bool = False, session: Session | None = None) -> list[ProviderLine]:
     """This tenant's SMS providers, lowest priority first, without secrets."""
-    environment()
+    base_url = environment().settings.public_base_url
     with in_session(session) as s:
-        return provider_admin.list_providers(s, include_disabled=with_disabled)
+        return provider_admin.list_providers(s, include_disabled=with_disabled, public_base_url=base_url)
+
+
+def get_sms_provider(config_id: int, *, session: Session | None = None) -> ProviderLine:
+    """One SMS provider of this tenant, disabled or not, without secrets. Raises: RecordNotFound."""
+    base_url = environment().settings.public_base_url
+    with in_session(session) as s:
+        return provider_admin.get_provider(s, config_id, public_base_url=base_url)
 
 
 def set_sms_provider_active(config_id: int, is_active: bool, *, session: Session | None = None) -> None:
@@ -99,6 +107,19 @@ def check_sms_provider(config_id: int) -> ProviderCheck:
         TenantMismatch: It belongs to the platform.
     """
     return provider_admin.check_provider(environment().engine, config_id)
+
+
+def try_sms_provider(config_id: int) -> ProviderTest:
+    """Check an SMS provider of this tenant, disabled or not, and read something of its account; sends nothing.
+
+    Takes up to 15 seconds.
+
+    Raises:
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    shared = environment()
+    return connectivity.try_provider(shared.engine, shared.settings, config_id)
 
 
 def add_sms_route(

@@ -128,18 +128,35 @@ def list_providers(
         print_providers(lines)
 
 
+@provider.command()
+def show(provider_id: ProviderId, as_json: AsJson = False, tenant: Tenant = None) -> None:
+    """Show a provider without its secrets, and where its receipts and messages to us are to go."""
+    from messaging import api
+    from messaging.terminal import print_provider
+
+    with acting_for(tenant):
+        line = api.get_sms_provider(provider_id)
+    if as_json:
+        print_json(asdict(line))
+    else:
+        print_provider(line)
+
+
 @provider.command("test")
 def try_provider(provider_id: ProviderId, as_json: AsJson = False, tenant: Tenant = None) -> int:
-    """Say whether a provider has all that its adapter needs; calls nobody. Exit 1 when it has not."""
+    """Check a provider's configuration and read something of its account; sends nothing. Exit 1 when that fails."""
     from messaging import api
 
     with acting_for(tenant):
-        came = api.check_sms_provider(provider_id)
+        came = api.try_sms_provider(provider_id)
     if as_json:
         print_json(asdict(came))
+    elif not came.success:
+        typer.echo(f"{came.error_message}, after {came.latency_ms} ms" if came.was_called else came.error_message)
+    elif came.was_called:
+        typer.echo(f"{came.provider_type}: it takes the credentials, after {came.latency_ms} ms")
     else:
-        ready = f"{came.provider_type}: all it needs is there; its credentials were not tried, as that costs a message"
-        typer.echo(ready if came.success else came.error_message)
+        typer.echo(f"{came.provider_type}: all it needs is there; its credentials cannot be tried without a message")
     return 0 if came.success else EXIT_WRONG
 
 

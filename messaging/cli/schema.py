@@ -18,10 +18,12 @@ db = typer.Typer(help="The database schema.")
 @contextmanager
 def _database() -> "Iterator[tuple[Engine, str]]":
     """The database and its address."""
+    from messaging.db.encryption import use_keys
     from messaging.db.engine import create_engine
     from messaging.settings import load_settings
 
     settings = load_settings()
+    use_keys(settings.secrets_keys)  # a migration may find something to encrypt
     engine = create_engine(settings, pool_size=1, application_name="messaging db")
     try:
         yield engine, settings.database_url

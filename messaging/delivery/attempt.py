@@ -22,7 +22,7 @@ from messaging.clock import Clock, Ticker
 from messaging.delivery.channel import Channel, Claim, RateLimits
 from messaging.delivery.claim import ClaimUnclear, Pair, claim
 from messaging.delivery.committer import Committer, Release, Tally, Unclear
-from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
+from messaging.delivery.gate import ClaimTooOld, SendDeferred, SendGate, SendLimits
 from messaging.delivery.outcome import Failure, judge
 from messaging.delivery.preparing import Preparing, unforeseen, unworded
 from messaging.delivery.recipients import RecipientResult, open_recipients
@@ -35,7 +35,8 @@ from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which a claim given back because a dependency was down, or because it was too old, is due again.
+#: Seconds after which a claim given back because a dependency was down, because it was too old, or for the sake of
+#: another message, is due again.
 RELEASE_WAIT_SECONDS = (5.0, 30.0)
 
 #: Seconds after which a claim given back because its quota's row was busy is due again.
@@ -49,6 +50,11 @@ class Reason(Enum):
     STOPPING = ("stopping", (0.0, 0.0), "given back: its worker is stopping")
     DEPENDENCY = ("dependency", RELEASE_WAIT_SECONDS, "given back: a dependency of the worker was away")
     OLD = ("old", RELEASE_WAIT_SECONDS, "given back: the claim was too old to start or end a send")
+    TWIN = (
+        "dependency",
+        RELEASE_WAIT_SECONDS,
+        "given back: the same is being sent to the same number, and what was found of it at the provider may be that",
+    )
     LEDGER = (
         "dependency",
         LEDGER_WAIT_SECONDS,
@@ -298,6 +304,9 @@ class _Chunk:
                 )
             except ClaimTooOld:
                 self._release(claimed, Reason.OLD)
+                return
+            except SendDeferred:
+                self._release(claimed, Reason.TWIN)
                 return
             except RateLimitUnavailable:
                 self._release(claimed, Reason.WINDOWS_AWAY)

@@ -129,5 +129,5 @@ class Channel(Protocol):
         """Send to these recipients; a result for each of them. No transaction is open, no connection is held.
 
         Raises: DeliveryError when the attempt failed as a whole, PreparationError when what was prepared cannot be
-        used any more, ClaimTooOld from the gate.
+        used any more, ClaimTooOld from the gate, SendDeferred when it must wait for another message that is being sent.
         """

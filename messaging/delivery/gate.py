@@ -13,6 +13,10 @@ class ClaimTooOld(Exception):
     """The sweep could take the record back before this send would end: nothing may be sent, the claim is released."""
 
 
+class SendDeferred(Exception):
+    """What the far side took cannot be told apart from a message that is being sent now: the claim is released."""
+
+
 @dataclass(frozen=True, slots=True)
 class SendLimits:
     """The four durations a send is held to; all in seconds."""

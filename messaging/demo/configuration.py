@@ -65,8 +65,6 @@ class TextAccount:
     #: Where its API begins.
     endpoint: str
     auth_token: str = field(repr=False)
-    #: Where it reaches our own HTTP application.
-    public_base_url: str
 
 
 def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount) -> None:
@@ -88,7 +86,7 @@ def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount) -> No
 
 
 def _add_provider(session: Session, texts: TextAccount) -> None:
-    """The provider, told where its receipts come to, and the one country that it serves."""
+    """The provider, which each message tells where its receipts come to, and the one country that it serves."""
     provider_id = api.add_sms_provider(
         session=session,
         name="captured text messages",
@@ -98,9 +96,6 @@ def _add_provider(session: Session, texts: TextAccount) -> None:
         api_endpoint=texts.endpoint,
         sender_number=SENDER,
     )
-    [line] = api.list_sms_providers(session=session)
-    receipts = f"{texts.public_base_url}{line.receipt_path}"
-    api.change_sms_provider(provider_id, ext_config={"statusCallbackUrl": receipts}, session=session)
     api.add_sms_route(provider_id, "US", session=session)
 
 

@@ -55,7 +55,7 @@ class Scenario:
         say("the schema is there; a worker for ticks, one for mail, and beat start")
         self._engine = api.configure(settings).engine
         open_shops(self._engine)
-        texts = TextAccount(parts.text_endpoint(), parts.text_auth_token, parts.web_url)
+        texts = TextAccount(parts.text_endpoint(), parts.text_auth_token)
         configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts)
         say("two shops and the platform have servers, templates and files; one shop has a quota, one server a window")
         say("one shop has a provider of text messages for one country, which sends receipts to our HTTP application")

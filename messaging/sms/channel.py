@@ -5,7 +5,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Engine, Table, select
+from sqlalchemy import Engine, Table
 
 from messaging import tenancy
 from messaging.clock import Clock, Ticker
@@ -13,9 +13,10 @@ from messaging.config_cache import Config
 from messaging.delivery.channel import UNKNOWN_PROVIDER, Claim, RateLimits
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
-from messaging.errors import PreparationError
+from messaging.errors import DeliveryError, PreparationError
 from messaging.settings import Settings
 from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
+from messaging.sms.look_up import take_found
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE
 from messaging.sms.numbers import region_of
 from messaging.sms.opt_outs import note_opted_out
@@ -64,7 +65,9 @@ class SmsChannel:
         self._find_provider = find_provider
         ttl_seconds = settings.config_cache_ttl_seconds
         self._templates = TemplateCache(engine, SMS_TEMPLATE, ttl_seconds=ttl_seconds, ticker=ticker)
-        self._routes = RouteCache(engine, ttl_seconds=ttl_seconds, ticker=ticker)
+        self._routes = RouteCache(
+            engine, ttl_seconds=ttl_seconds, ticker=ticker, public_base_url=settings.public_base_url
+        )
         self._bindings = BindingCache(engine, ttl_seconds=ttl_seconds, ticker=ticker)
         self._sources = Sources(
             templates=self._templates,
@@ -140,7 +143,7 @@ class SmsChannel:
         message = outgoing(record)
         gate.check_start()
         if record["uncertain"] and provider.can_find_sent:
-            found = self._find_sent(record, provider, config, message)
+            found = self._find_sent(claim, provider, config, message)
             if found is not None:
                 return {number: _accepted(found, "found at the provider: an earlier attempt was taken")}
             gate.check_start()
@@ -161,23 +164,22 @@ class SmsChannel:
             raise
 
     def _find_sent(
-        self, record: Mapping[str, Any], provider: SmsProvider, config: ProviderConfig, message: OutgoingSms
+        self, claim: Claim, provider: SmsProvider, config: ProviderConfig, message: OutgoingSms
     ) -> Accepted | None:
-        """What the provider took of an earlier attempt; None when it took none."""
-        since = record["prepared_at"] - PROVIDER_CLOCK_MARGIN
-        found = provider.find_sent(config, message, self._client, since)
-        if not found:
-            return None
-        # Another record may have told the same number the same.
-        t = SMS_SEND_RECORD
-        others = select(t.c.provider_message_id).where(
-            t.c.provider_config_id == config.id,
-            t.c.provider_message_id.in_([accepted.provider_message_id for accepted in found]),
-            t.c.id != record["id"],
-        )
-        with self._engine.connect() as connection:
-            taken = set(connection.scalars(others))
-        return next((accepted for accepted in found if accepted.provider_message_id not in taken), None)
+        """What the provider took of an earlier attempt; None when it took none.
+
+        Raises: as `take_found`; DeliveryError, when it could not be asked: what may be there twice is not sent.
+        """
+        since = claim.content["prepared_at"] - PROVIDER_CLOCK_MARGIN
+        try:
+            found = provider.find_sent(config, message, self._client, since)
+        except DeliveryError as exc:
+            words = f"{provider.label} could not be asked what it took of an earlier attempt: {exc.text}"
+            raise DeliveryError(exc.category, exc.code, words, retry_after_seconds=exc.retry_after_seconds) from exc
+        nameless = next((one for one in found if one.provider_message_id is None), None)
+        if nameless is not None or provider.finds_by_reference:
+            return nameless or next(iter(found), None)
+        return take_found(self._engine, claim, config.id, found)
 
 
 def recipients(content: Mapping[str, Any]) -> list[str]:

@@ -31,6 +31,7 @@ from messaging.db.filters import TenantOwned
 from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
 from messaging.errors import ConfigRejected
 from messaging.requests import Priority
+from messaging.sms.ext_config import ExtConfig
 from messaging.sms.regions import RegionCode, dial_code, region_code
 from messaging.templates.models import TemplateColumns
 
@@ -70,6 +71,13 @@ class SmsSendRecord(SendRecordColumns, Base):
             "provider_message_id",
             postgresql_where=text("provider_message_id IS NOT NULL"),
         ),
+        # look-ups
+        Index(
+            "ix_sms_send_swept",
+            "provider_config_id",
+            "phone_number",
+            postgresql_where=text("status = 'RETRY' AND swept_at IS NOT NULL"),
+        ),
         *send_record_constraints("sms_send_record", "sms_send"),
     )
 
@@ -94,6 +102,9 @@ class SmsSendRecord(SendRecordColumns, Base):
     segments: Mapped[int | None] = mapped_column(SmallInteger)
     priority: Mapped[str | None] = mapped_column(String(10))
     provider_message_id: Mapped[str | None] = mapped_column(String(255))
+    #: When its provider was asked about a lost reply and knew nothing, so that it is sent again; see
+    #: `messaging.sms.look_up`.
+    asked_at: Mapped[datetime | None] = mapped_column(Timestamp)
     delivery_status: Mapped[str] = mapped_column(String(20), server_default=DeliveryStatus.UNKNOWN)
     delivery_status_updated_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
@@ -117,8 +128,8 @@ class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
     #: None: the provider's own.
     api_endpoint: Mapped[str | None] = mapped_column(String(500))
     account_id: Mapped[str | None] = mapped_column(String(255))
-    #: What only this provider knows, e.g. `{"region": "eu"}`.
-    ext_config: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    #: What only this provider knows, e.g. `{"region": "eu"}`; what may be a secret is stored encrypted.
+    ext_config: Mapped[dict[str, Any] | None] = mapped_column(ExtConfig)
     sender_number: Mapped[str | None] = mapped_column(String(50))
     sender_id: Mapped[str | None] = mapped_column(String(50))
     #: Messages a minute and a day; null or less than 1 is no limit.

@@ -16,10 +16,12 @@ from messaging.config_cache import own_config
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable
 from messaging.db.own_rows import created, get_own, set_active, sign
-from messaging.errors import ConfigRejected, PreparationError
+from messaging.errors import ConfigRejected, PreparationError, RecordNotFound
+from messaging.sms.ext_config import unseal
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SmsProviderConfig
 from messaging.sms.provider_checks import ProviderFields, check_together, checked
 from messaging.sms.providers import registry
+from messaging.sms.receipt_address import INBOUND, receipt_path, receipt_url
 from messaging.sms.routing import provider_config
 
 #: What messages call it.
@@ -55,6 +57,11 @@ class ProviderLine:
     ext_keys: list[str]
     #: Where its receipts come to, below the public address of the web application; whoever knows it can send some.
     receipt_path: str
+    #: The whole address, and that of messages to us; None where the web application has no public address.
+    receipt_url: str | None
+    inbound_url: str | None
+    #: Whether each message says where its receipts go to; else an operator sets that in the provider's console.
+    is_told_receipt_url: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +115,10 @@ def change_provider(session: Session, config_id: int, **fields: Unpack[ProviderF
     session.flush()
 
 
-def list_providers(session: Session, *, include_disabled: bool = False) -> list[ProviderLine]:
-    """The tenant's providers, lowest priority first."""
+def list_providers(
+    session: Session, *, include_disabled: bool = False, public_base_url: str | None = None
+) -> list[ProviderLine]:
+    """The tenant's providers, lowest priority first; `public_base_url` is the web application's."""
     names = [name for name in ProviderLine.__dataclass_fields__ if name in SMS_PROVIDER_CONFIG.c]
     statement = select(
         *(getattr(_P, name) for name in names),
@@ -119,7 +128,20 @@ def list_providers(session: Session, *, include_disabled: bool = False) -> list[
         _P.receipt_token,
     ).order_by(_P.tenant_id, _P.priority, _P.id)
     rows = session.execute(with_disabled(statement) if include_disabled else statement)
-    return [_line(dict(row._mapping)) for row in rows]
+    return [_line(dict(row._mapping), public_base_url) for row in rows]
+
+
+def get_provider(session: Session, config_id: int, *, public_base_url: str | None = None) -> ProviderLine:
+    """One of them, disabled or not.
+
+    Raises:
+        RecordNotFound: No such provider in this tenant.
+    """
+    lines = list_providers(session, include_disabled=True, public_base_url=public_base_url)
+    found = next((line for line in lines if line.id == config_id), None)
+    if found is None:
+        raise RecordNotFound(f"no {WHAT} {config_id}")
+    return found
 
 
 def set_provider_active(session: Session, config_id: int, is_active: bool) -> None:
@@ -135,7 +157,7 @@ def set_provider_active(session: Session, config_id: int, is_active: bool) -> No
 def check_provider(engine: Engine, config_id: int) -> ProviderCheck:
     """Whether a provider of the current tenant, disabled or not, has an adapter, readable secrets and all it needs.
 
-    Nothing is sent and nobody is called: no provider of text messages has a call that tries an account for free.
+    Nobody is called; that is `messaging.sms.connectivity`'s.
 
     Raises:
         RecordNotFound: No such provider in this tenant.
@@ -154,18 +176,29 @@ _FIELDS = tuple(ProviderFields.__annotations__)
 
 
 def _stored(row: SmsProviderConfig, name: str) -> Any:
-    """Raises: ConfigRejected, for a secret that nobody can read any more."""
+    """A field as it was given. Raises: ConfigRejected, for a secret that nobody can read any more."""
     try:
-        return getattr(row, name)
+        return unseal(row.ext_config) if name == "ext_config" else getattr(row, name)
     except CredentialUnreadable as exc:
         raise ConfigRejected(name, None, f"is stored and unreadable ({exc}); give it anew", is_secret=True) from exc
 
 
-def _line(row: dict[str, Any]) -> ProviderLine:
+def _line(row: dict[str, Any], public_base_url: str | None) -> ProviderLine:
     ext_config, token = row.pop("ext_config"), row.pop("receipt_token")
+    provider_type = row["provider_type"]
+    path, url = receipt_path(provider_type, token), receipt_url(public_base_url, provider_type, token)
+    return ProviderLine(
+        **row,
+        ext_keys=sorted(ext_config) if isinstance(ext_config, Mapping) else [],
+        receipt_path=path,
+        receipt_url=url,
+        inbound_url=None if url is None else url + INBOUND,
+        is_told_receipt_url=url is not None and _takes_callback(provider_type),
+    )
+
+
+def _takes_callback(provider_type: str) -> bool:
     try:
-        label = registry.provider(row["provider_type"]).label
+        return registry.provider(provider_type).takes_callback
     except PreparationError:  # an application's own type, which this process has not registered
-        label = row["provider_type"].lower()
-    keys = sorted(ext_config) if isinstance(ext_config, Mapping) else []
-    return ProviderLine(**row, ext_keys=keys, receipt_path=f"/hooks/sms/{label}/{token}")
+        return False

@@ -49,7 +49,7 @@ def check_together(fields: Mapping[str, Any]) -> None:
     Raises: ConfigRejected.
     """
     provider_type = fields["provider_type"]
-    names = ProviderConfig.__dataclass_fields__.keys() - {"id", "tenant_id"}
+    names = ProviderConfig.__dataclass_fields__.keys() & fields.keys()
     own: dict[str, Any] = {name: fields[name] for name in names}
     try:
         registry.provider(provider_type).check_config(ProviderConfig(id=0, tenant_id=0, **own))

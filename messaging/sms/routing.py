@@ -17,8 +17,10 @@ from messaging.config_cache import Config, ConfigCache, KeyedRows
 from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.errors import PreparationError
 from messaging.requests import MessageScope
+from messaging.sms.ext_config import unseal
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_PROVIDER_REGION
 from messaging.sms.providers.base import ProviderConfig
+from messaging.sms.receipt_address import receipt_url
 from messaging.sms.regions import REGIONS
 
 #: A tenant's id, and a country.
@@ -41,7 +43,10 @@ class Tier:
 class RouteCache:
     """Provider configurations, and by whom countries are served. Any thread may ask."""
 
-    def __init__(self, engine: Engine, *, ttl_seconds: float, ticker: Ticker) -> None:
+    def __init__(
+        self, engine: Engine, *, ttl_seconds: float, ticker: Ticker, public_base_url: str | None = None
+    ) -> None:
+        self._public_base_url = public_base_url
         self._configs = ConfigCache(
             engine, SMS_PROVIDER_CONFIG, ttl_seconds=ttl_seconds, ticker=ticker, rank="priority"
         )
@@ -56,7 +61,7 @@ class RouteCache:
         """
         row, account = self._accounts.get(config["id"], (None, None))
         if account is None or row is not config:
-            account = provider_config(config)
+            account = provider_config(config, self._public_base_url)
             self._accounts[config["id"]] = (config, account)
         return account
 
@@ -126,20 +131,22 @@ def find_visible_by_id(record: Mapping[str, Any], routes: RouteCache) -> Config:
     )
 
 
-def provider_config(config: Config) -> ProviderConfig:
-    """A configuration in the adapters' terms, its secrets decrypted.
+def provider_config(config: Config, public_base_url: str | None = None) -> ProviderConfig:
+    """A configuration in the adapters' terms, its secrets decrypted; receipts come to us at `public_base_url`.
 
     Raises: PreparationError, `CREDENTIAL_UNREADABLE`.
     """
-    values = {name: config[name] for name in ProviderConfig.__dataclass_fields__}
-    for name in ("api_key", "api_secret"):
+    values = {name: config[name] for name in ProviderConfig.__dataclass_fields__ if name in config}
+    readers = {"api_key": decrypt, "api_secret": decrypt, "ext_config": unseal}
+    for name, read in readers.items():
         try:
-            values[name] = None if config[name] is None else decrypt(config[name])
+            values[name] = None if config[name] is None else read(config[name])
         except CredentialUnreadable as exc:
             raise PreparationError(
                 MarkerCode.CREDENTIAL_UNREADABLE, f"{name} of SMS provider {config['id']}: {exc}"
             ) from exc
-    return ProviderConfig(**values)
+    address = receipt_url(public_base_url, config["provider_type"], config["receipt_token"])
+    return ProviderConfig(**values, receipt_url=address)
 
 
 def _read_routes(connection: Connection, keys: Collection[_Served]) -> Iterator[tuple[_Served, Mapping[str, Any]]]:

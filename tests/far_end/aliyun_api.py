@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -25,6 +25,12 @@ _NAMES = {
     "AccessKeyId", "Action", "Format", "PhoneNumbers", "RegionId", "SignName", "SignatureMethod", "SignatureNonce",
     "SignatureVersion", "TemplateCode", "TemplateParam", "Timestamp", "Version", "OutId", "SmsUpExtendCode",
 }  # fmt: skip
+#: Parameters of calls that only read.
+_READING = {
+    "QuerySendDetails": {"PhoneNumber", "SendDate", "PageSize", "CurrentPage", "BizId"},
+    "QuerySmsSignList": {"PageIndex", "PageSize"},
+}
+_CHINA = timezone(timedelta(hours=8))
 _COMMON = ("AccessKeyId", "Action", "SignatureMethod", "SignatureNonce", "SignatureVersion", "Timestamp", "Version")
 
 
@@ -50,7 +56,11 @@ class AliyunApi:
         refused = self._refused_by_gateway(asked)
         if refused is not None:
             return refused
-        return self._send(asked)
+        if asked["Action"] == "QuerySmsSignList":
+            return _said(
+                "OK", "OK", TotalCount=1, SmsSignList=[{"SignName": SIGN_NAME, "AuditStatus": "AUDIT_STATE_PASS"}]
+            )
+        return self._details(asked) if asked["Action"] == "QuerySendDetails" else self._send(asked)
 
     def _refused_by_gateway(self, asked: dict[str, str]) -> Reply | None:
         signature = asked.pop("Signature", None)
@@ -63,20 +73,47 @@ class AliyunApi:
             return _gateway(400, "SignatureDoesNotMatch", "Specified signature is not matched with our calculation.")
         if asked["SignatureMethod"] != "HMAC-SHA1" or asked["SignatureVersion"] != "1.0":
             return _gateway(400, "IncompleteSignature", "The request signature does not conform to Aliyun standards.")
-        if (asked["Action"], asked["Version"]) != ("SendSms", "2017-05-25"):
+        if asked["Action"] not in ("SendSms", *_READING) or asked["Version"] != "2017-05-25":
             return _gateway(404, "InvalidAction.NotFound", "Specified api is not found")
         if not _is_recent(asked["Timestamp"]):
             return _gateway(400, "InvalidTimeStamp.Expired", "Specified time stamp or date value is expired.")
         if asked["SignatureNonce"] in self.nonces:
             return _gateway(400, "SignatureNonceUsed", "Specified signature nonce was used already.")
         self.nonces.add(asked["SignatureNonce"])
-        mandatory = next((n for n in ("PhoneNumbers", "SignName", "TemplateCode") if not asked.get(n)), None)
+        reading = _READING.get(asked["Action"])
+        needed = ("PhoneNumbers", "SignName", "TemplateCode") if reading is None else sorted(reading - {"BizId"})
+        mandatory = next((n for n in needed if not asked.get(n)), None)
         if mandatory:
             return _gateway(400, f"Missing{mandatory}", f"{mandatory} is mandatory for this action.")
-        unknown = asked.keys() - _NAMES
+        unknown = asked.keys() - (_NAMES if reading is None else reading | {*_COMMON, "Format", "RegionId"})
         if unknown:
             return _gateway(400, "InvalidParameter", f"unknown parameter {min(unknown)}")
         return None
+
+    def _details(self, asked: dict[str, str]) -> Reply:
+        """What was sent to a number on a day: no `BizId` stands there."""
+        number, size = asked["PhoneNumber"], int(asked["PageSize"])
+        if not 1 <= size <= 50:
+            return _said("isv.INVALID_PARAMETERS", "PageSize")
+        found = [
+            t
+            for t in reversed(self.taken)
+            if number == re.sub(r"^86(?=1[3-9]\d{9}$)", "", t.number)
+            and t.at.astimezone(_CHINA).strftime("%Y%m%d") == asked["SendDate"]
+        ]
+        begin = size * (int(asked["CurrentPage"]) - 1)
+        details = [
+            {
+                "OutId": t.reference,
+                "SendDate": t.at.astimezone(_CHINA).strftime("%Y-%m-%d %H:%M:%S"),
+                "SendStatus": 1,
+                "PhoneNum": number,
+                "Content": "【测试】您的验证码为123456",
+                "TemplateCode": t.text,
+            }
+            for t in found[begin : begin + size]
+        ]
+        return _said("OK", "OK", TotalCount=str(len(found)), SmsSendDetailDTOs={"SmsSendDetailDTO": details})
 
     def _send(self, asked: dict[str, str]) -> Reply:
         number = asked["PhoneNumbers"]
@@ -134,5 +171,5 @@ def _gateway(status: int, code: str, message: str) -> Reply:
     )
 
 
-def _said(code: str, message: str, **more: str) -> Reply:
+def _said(code: str, message: str, **more: Any) -> Reply:
     return Reply(200, {"Message": message, "RequestId": "A3E71DBD-2B8B-5D8C-8A9B-F0E1D2C3B4A5", "Code": code} | more)

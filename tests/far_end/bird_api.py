@@ -19,10 +19,15 @@ class BirdApi:
         self.taken: list[Taken] = []
 
     def answer(self, request: Request) -> Reply:
-        if request.path != "/messages" or request.method != "POST":
+        served = (request.method, request.path)
+        if served not in (("POST", "/messages"), ("GET", "/messages"), ("GET", "/balance")):
             return _error(404, 98, "API not found", None)
         if request.headers.get("authorization") != f"AccessKey {ACCESS_KEY}":
             return _error(401, 2, "Request not allowed (incorrect access_key)", "access_key")
+        if request.path == "/balance":
+            return Reply(200, {"payment": "prepaid", "type": "credits", "amount": 9})
+        if request.method == "GET":
+            return self._list(request)
         if request.media_type != "application/json":
             return _error(400, 21, "bad request", None)
         asked = request.json()
@@ -48,6 +53,34 @@ class BirdApi:
         message_id = f"{len(self.taken) + 1:032x}"
         self.taken.append(Taken(message_id, str(numbers[0]), asked["body"], sender, asked.get("reference")))
         return Reply(201, created(message_id, sender, asked["body"], int(numbers[0]), sent=1))
+
+    def _list(self, request: Request) -> Reply:
+        asked = request.query
+        unknown = asked.keys() - {"originator", "recipient", "direction", "type", "status", "limit", "offset"}
+        if unknown:
+            return _error(422, 10, "unknown parameter", min(unknown))
+        found = [t for t in reversed(self.taken) if asked.get("recipient") in (None, t.number)]
+        limit = int(asked.get("limit", "20"))
+        items = [_listed(taken) for taken in found[:limit]]
+        links = {
+            "first": f"https://rest.messagebird.com/messages/?offset=0&limit={limit}",
+            "previous": None,
+            "next": None,
+        }
+        page = {
+            "offset": 0,
+            "limit": limit,
+            "count": len(items),
+            "totalCount": len(found),
+            "links": links,
+            "items": items,
+        }
+        return Reply(200, page)
+
+
+def _listed(taken: Taken) -> dict[str, Any]:
+    message = created(taken.id or "", taken.sender or "", taken.text, int(taken.number), sent=1)
+    return message | {"reference": taken.reference, "createdDatetime": taken.at.isoformat(timespec="seconds")}
 
 
 def created(message_id: str, sender: str, text: str, number: int, *, sent: int) -> dict[str, Any]:

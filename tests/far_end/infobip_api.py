@@ -1,6 +1,7 @@
 """Infobip's SMS API, version 3, as its public description has it, for one account."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tests.far_end.provider_server import Reply, Request, Taken
@@ -11,6 +12,7 @@ _STATUS = {
     "REJECTED_DESTINATION": (5, "REJECTED", 13, "By Infobip: destination is not valid"),
     "REJECTED_PREFIX_MISSING": (5, "REJECTED", 8, "Number prefix missing"),
 }
+_KEPT = timedelta(hours=48)
 _MESSAGE_KEYS = {"sender", "destinations", "content", "webhooks", "options"}
 _WEBHOOK_KEYS = {"delivery", "contentType", "callbackData"}
 
@@ -22,10 +24,15 @@ class InfobipApi:
         self.taken: list[Taken] = []
 
     def answer(self, request: Request) -> Reply:
-        if request.path != "/sms/3/messages" or request.method != "POST":
+        served = (request.method, request.path)
+        if served not in (("POST", "/sms/3/messages"), ("GET", "/sms/3/logs"), ("GET", "/account/1/balance")):
             return Reply(404, {"errorCode": "E404", "description": "Requested URL was not found."})
         if request.headers.get("authorization") != f"App {API_KEY}":
             return Reply(401, {"errorCode": "E401", "description": "Invalid login details"})
+        if request.path == "/sms/3/logs":
+            return self._logs(request)
+        if request.method == "GET":
+            return Reply(200, {"balance": 47.79134, "currency": "EUR"})
         if request.media_type != "application/json":
             return Reply(415, {"errorCode": "E415", "description": "Unsupported media type"})
         asked = request.json()
@@ -53,6 +60,30 @@ class InfobipApi:
             Taken(message_id, number, message["content"]["text"], message.get("sender"), webhooks.get("callbackData"))
         )
         return _answered(number, "PENDING_ACCEPTED", message_id)
+
+    def _logs(self, request: Request) -> Reply:
+        asked = request.query
+        if not asked.keys() <= {"destination", "sentSince", "sentUntil", "limit", "messageId", "bulkId", "sender"}:
+            return Reply(400, {"errorCode": "E400", "description": "Request cannot be processed."})
+        since = datetime.fromisoformat(asked["sentSince"]) if "sentSince" in asked else datetime.now(UTC) - _KEPT
+        listed = [t for t in reversed(self.taken) if t.at >= since and asked.get("destination") in (None, t.number)]
+        return Reply(200, {"results": [_logged(taken) for taken in listed[: int(asked.get("limit", "50"))]]})
+
+
+def _logged(taken: Taken) -> dict[str, Any]:
+    """An entry of the logs, which names no `callbackData`."""
+    group_id, group, status_id, words = _STATUS["PENDING_ACCEPTED"]
+    return {
+        "sender": taken.sender,
+        "destination": taken.number,
+        "bulkId": "b-1",
+        "messageId": taken.id,
+        "sentAt": f"{taken.at:%Y-%m-%dT%H:%M:%S.}{taken.at.microsecond // 1000:03}+0000",
+        "messageCount": 1,
+        "status": {"groupId": group_id, "groupName": group, "id": status_id, "name": "PENDING_ACCEPTED",
+                   "description": words},
+        "content": {"text": taken.text},
+    }  # fmt: skip
 
 
 def _answered(number: str, name: str, message_id: str) -> Reply:

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import Enum, auto
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -92,6 +93,7 @@ class Taken:
     text: str
     sender: str | None
     reference: str | None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
 
 class Api(Protocol):

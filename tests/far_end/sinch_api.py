@@ -1,6 +1,7 @@
 """Sinch's SMS REST API as its public description has it, for one service plan."""
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.far_end.provider_server import Reply, Request, Taken
@@ -20,10 +21,12 @@ class SinchApi:
         self.taken: list[Taken] = []
 
     def answer(self, request: Request) -> Reply:
-        if request.path != f"/xms/v1/{SERVICE_PLAN}/batches" or request.method != "POST":
+        if request.path != f"/xms/v1/{SERVICE_PLAN}/batches":
             return Reply(404, b"")
         if request.headers.get("authorization") != f"Bearer {API_TOKEN}":
             return Reply(401, b"")
+        if request.method == "GET":
+            return self._list(request)
         if request.media_type != "application/json":
             return Reply(415, {"code": "unsupported_media_type", "text": "The content type is not supported"})
         asked = request.json()
@@ -39,22 +42,39 @@ class SinchApi:
                 asked.get("client_reference"),
             )
         )  # fmt: skip
-        return Reply(
-            201,
-            {
-                "id": batch_id,
-                "to": [number.removeprefix("+") for number in asked["to"]],
-                "from": asked.get("from"),
-                "canceled": False,
-                "body": asked["body"],
-                "type": "mt_text",
-                "created_at": "2026-06-06T09:22:14.304Z",
-                "modified_at": "2026-06-06T09:22:14.304Z",
-                "delivery_report": asked.get("delivery_report", "none"),
-                "client_reference": asked.get("client_reference"),
-                "flash_message": False,
-            },
+        return Reply(201, _batch(self.taken[-1]) | {"delivery_report": asked.get("delivery_report", "none")})
+
+    def _list(self, request: Request) -> Reply:
+        asked = request.query
+        unknown = asked.keys() - {"page", "page_size", "from", "start_date", "end_date", "client_reference"}
+        size = int(asked.get("page_size", "30"))
+        if unknown or not 1 <= size <= 100:
+            return _refused("syntax_invalid_parameter_format", f"{min(unknown, default='page_size')}")
+        since = (
+            datetime.fromisoformat(asked["start_date"]) if "start_date" in asked else datetime.min.replace(tzinfo=UTC)
         )
+        wanted = asked.get("client_reference")
+        found = [t for t in reversed(self.taken) if t.at >= since and wanted in (None, t.reference)]
+        batches = [_batch(taken) for taken in found[:size]]
+        return Reply(200, {"count": len(found), "page": 0, "page_size": len(batches), "batches": batches})
+
+
+def _batch(taken: Taken) -> dict[str, Any]:
+    """The resource of a message."""
+    at = f"{taken.at:%Y-%m-%dT%H:%M:%S}.{taken.at.microsecond // 1000:03}Z"
+    return {
+        "id": taken.id,
+        "to": [taken.number],
+        "from": taken.sender,
+        "canceled": False,
+        "body": taken.text,
+        "type": "mt_text",
+        "created_at": at,
+        "modified_at": at,
+        "delivery_report": "none",
+        "client_reference": taken.reference,
+        "flash_message": False,
+    }
 
 
 def _violation(asked: dict[str, Any]) -> Reply | None:

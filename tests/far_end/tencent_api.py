@@ -24,6 +24,7 @@ _AUTHORIZATION = re.compile(
     r"TC3-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<day>\d{4}-\d\d-\d\d)/sms/tc3_request,"
     r" SignedHeaders=content-type;host, Signature=(?P<signature>[0-9a-f]{64})"
 )
+_ACTIONS = ("SendSms", "PullSmsSendStatusByPhoneNumber", "SendStatusStatistics")
 _KEYS = {
     "PhoneNumberSet", "SmsSdkAppId", "TemplateId", "SignName", "TemplateParamSet", "ExtendCode", "SessionContext",
     "SenderId",
@@ -50,7 +51,42 @@ class TencentApi:
         if not isinstance(asked, dict):
             return _error("InvalidParameter", "The request body is not JSON")
         self.asked = asked
-        return self._send(asked)
+        answers = {"PullSmsSendStatusByPhoneNumber": self._statuses, "SendStatusStatistics": self._statistics}
+        return answers.get(request.headers["x-tc-action"], self._send)(asked)
+
+    def _statuses(self, asked: dict[str, Any]) -> Reply:
+        """What networks have reported of a number; here they do so at once."""
+        if asked.keys() - {"EndTime"} != {"BeginTime", "Offset", "Limit", "PhoneNumber", "SmsSdkAppId"}:
+            return _error("MissingParameter", "The request is missing a required parameter.")
+        if asked["SmsSdkAppId"] != SDK_APP_ID or asked["Offset"] != 0 or not 1 <= asked["Limit"] <= 100:
+            return _error("InvalidParameterValue", "SmsSdkAppId, Offset or Limit")
+        if not time.time() - 7 * 86400 <= asked["BeginTime"] <= time.time():
+            return _error("InvalidParameterValue.BeginTimeVerifyFail", "BeginTime")
+        told = [
+            {
+                "UserReceiveTime": int(t.at.timestamp()),
+                "CountryCode": "1",
+                "SubscriberNumber": t.number[1:],
+                "PhoneNumber": f"+{t.number}",
+                "SerialNo": t.id,
+                "ReportStatus": "SUCCESS",
+                "Description": "DELIVRD",
+                "SessionContext": t.reference,
+            }
+            for t in self.taken
+            if f"+{t.number}" == asked["PhoneNumber"] and t.at.timestamp() >= asked["BeginTime"]
+        ]
+        return Reply(200, {"Response": {"PullSmsSendStatusSet": told[: asked["Limit"]], "RequestId": "a0aabda6"}})
+
+    def _statistics(self, asked: dict[str, Any]) -> Reply:
+        if asked.keys() != {"BeginTime", "EndTime", "Offset", "Limit", "SmsSdkAppId"}:
+            return _error("MissingParameter", "The request is missing a required parameter.")
+        if asked["SmsSdkAppId"] != SDK_APP_ID:
+            return _error("InvalidParameterValue.SdkAppIdNotExist", "SdkAppId does not exist.")
+        if not all(re.fullmatch(r"\d{10}", str(asked[name])) for name in ("BeginTime", "EndTime")):
+            return _error("InvalidParameterValue.BeginTimeVerifyFail", "BeginTime")
+        counts = {"FeeCount": 0, "RequestCount": 0, "RequestSuccessCount": 0}
+        return Reply(200, {"Response": {"SendStatusStatistics": counts, "RequestId": "a0aabda6"}})
 
     def _send(self, asked: dict[str, Any]) -> Reply:
         missing = next((n for n in ("PhoneNumberSet", "SmsSdkAppId", "TemplateId") if not asked.get(n)), None)
@@ -100,7 +136,7 @@ def sent(number: Any, code: str, message: str, serial: str, context: str = "") -
 
 def _refused_headers(request: Request) -> Reply | None:
     headers = request.headers
-    if (headers.get("x-tc-action"), headers.get("x-tc-version")) != ("SendSms", "2021-01-11"):
+    if headers.get("x-tc-action") not in _ACTIONS or headers.get("x-tc-version") != "2021-01-11":
         return _error("InvalidAction", "The action or version does not exist")
     if not re.fullmatch(r"[a-z]+-[a-z]+(-\d)?", headers.get("x-tc-region", "")):
         return _error("UnsupportedRegion", "The request does not support this region.")

@@ -29,6 +29,8 @@ class TwilioApi:
         self.resources: list[dict[str, Any]] = []
 
     def answer(self, request: Request) -> Reply:
+        if request.method == "GET" and request.path == f"/2010-04-01/Accounts/{ACCOUNT}.json":
+            return self._account() if _is_authorised(request) else _error(401, 20003, "Authenticate")
         found = re.fullmatch(r"/2010-04-01/Accounts/([^/]+)/Messages\.json", request.path)
         if found is None:
             return _error(404, 20404, f"The requested resource {request.path} was not found")
@@ -73,6 +75,10 @@ class TwilioApi:
         }
         self.resources.insert(0, resource)
         return Reply(201, resource)
+
+    def _account(self) -> Reply:
+        said = {"sid": ACCOUNT, "friendly_name": "Shop", "status": "active", "type": "Full", "auth_token": AUTH_TOKEN}
+        return Reply(200, said)
 
     def _list(self, request: Request) -> Reply:
         known = {"To", "From", "DateSent", "DateSent<", "DateSent>", "PageSize", "Page", "PageToken"}

@@ -11,7 +11,10 @@ from sqlalchemy import Engine, insert, text
 from messaging import cli, tenancy
 from messaging.db import encryption
 from messaging.embedded import Valkey
+from messaging.sms.ext_config import unseal
 from messaging.sms.models import SMS_TEMPLATE
+from tests.far_end.provider_server import Reply, serving
+from tests.far_end.twilio_api import TwilioApi
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -106,7 +109,8 @@ def test_secrets_come_from_the_environment_or_standard_input_and_are_never_shown
     config_id = add(run, "--ext", "authToken=env:SMS_SECRET")
     assert encryption.decrypt(stored(engine, config_id, "api_key")) == "k3y-value"
     assert encryption.decrypt(stored(engine, config_id, "api_secret")) == "s3cret"
-    assert stored(engine, config_id, "ext_config") == {"authToken": "s3cret"}
+    assert unseal(stored(engine, config_id, "ext_config")) == {"authToken": "s3cret"}
+    assert "s3cret" not in str(stored(engine, config_id, "ext_config"))
     give("k from stdin\ns from stdin\n")
     sources = ("--api-key-from", "stdin", "--api-secret-from", "stdin")
     assert run("provider", "change", config_id, *sources)[0] == 0
@@ -142,16 +146,37 @@ def test_bad_input_is_one_line_and_nothing_is_stored(
         assert connection.execute(text("SELECT count(*) FROM sms_provider_config")).scalar_one() == 0
 
 
-def test_a_provider_is_tested_without_calling_anybody(run: Run, engine: Engine) -> None:
-    config_id = add(run)
-    code, out, err = run("provider", "test", config_id)
-    assert (code, err) == (0, "")
-    assert "TWILIO: all it needs is there" in out
+def test_a_provider_is_tested_without_sending_anything(run: Run, engine: Engine) -> None:
+    with serving(TwilioApi()) as server:
+        config_id = add(run, "--api-endpoint", f"{server.url}/2010-04-01")
+        code, out, err = run("provider", "test", config_id)
+        assert (code, err) == (1, "")
+        assert out.startswith("20404: The requested resource ")
+        assert [request.method for request in server.requests] == ["GET"]
+        server.next.append(Reply(200, {"sid": "AC1", "status": "active"}))
+        code, out, err = run("provider", "test", config_id)
+        assert (code, err) == (0, "")
+        assert out.startswith("TWILIO: it takes the credentials, after ")
     with engine.begin() as connection:
         connection.execute(text("UPDATE sms_provider_config SET api_secret = NULL"))
     code, out, err = run("provider", "test", config_id, "--json")
     assert (code, err) == (1, "")
     assert json.loads(out)["error_message"] == "PROVIDER_CONFIG_INVALID: twilio: api_secret is missing"
+    cm_id = add(run, "--type", "cm")
+    assert run("provider", "test", cm_id)[1].startswith("CM: all it needs is there; its credentials cannot be tried")
+
+
+def test_a_provider_is_shown_with_the_addresses_it_is_to_call(run: Run, engine: Engine) -> None:
+    config_id = add(run, "--ext", "authToken=t0ken")
+    token = stored(engine, config_id, "receipt_token")
+    code, out, err = run("provider", "show", config_id)
+    assert (code, err) == (0, "")
+    assert f"receipts    /hooks/sms/twilio/{token} below PUBLIC_BASE_URL, which is not set" in out
+    assert "authToken" in out
+    assert "t0ken" not in out
+    assert json.loads(run("provider", "show", config_id, "--json")[1])["receipt_path"] == f"/hooks/sms/twilio/{token}"
+    assert f"/hooks/sms/twilio/{token}" in run("provider", "list")[1]
+    assert run("provider", "show", config_id + 1)[2].count("\n") == 1
 
 
 def test_routes_are_added_listed_and_removed(run: Run) -> None:

@@ -2,7 +2,9 @@
 
 Sends approved templates only: the text of the record is not sent. Receipts are the console's "HTTP batch push" and the
 international product's webhook; neither is signed. Sources: https://help.aliyun.com/document_detail/419273.html
-(SendSms), https://help.aliyun.com/document_detail/101346.html (error codes),
+(SendSms), https://help.aliyun.com/document_detail/419277.html (QuerySendDetails, the look-up),
+https://help.aliyun.com/zh/sms/developer-reference/api-dysmsapi-2017-05-25-querysmssignlist (what the account is tried
+by), https://help.aliyun.com/document_detail/101346.html (error codes),
 https://www.alibabacloud.com/help/doc-detail/409034.htm (international webhook); `sms.md` section 7.3.
 """
 
@@ -12,8 +14,8 @@ import hmac
 import json
 import re
 import uuid
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
@@ -36,15 +38,21 @@ from messaging.sms.providers.base import (
     entry,
     json_of,
     readable,
+    refusal,
     time_of,
     word_of,
 )
-from messaging.sms.providers.http import HttpClient
+from messaging.sms.providers.http import HttpClient, HttpReply, nothing
 from messaging.templates.given import value_text
 
 DEFAULT_BASE_URL = "https://dysmsapi.aliyuncs.com"
 DEFAULT_REGION = "cn-hangzhou"
 API_VERSION = "2017-05-25"
+#: Messages of one number and day that a look-up reads: so many pages of so many.
+PAGE_SIZE = 50
+MAX_PAGES = 4
+#: Days, the last ones, that a look-up asks about; details are kept for 30.
+MAX_DAYS = 3
 
 AUTH, INVALID_INPUT, PERMANENT, QUOTA, TRANSIENT = (
     ErrorCategory.AUTH,
@@ -119,6 +127,9 @@ class Aliyun(Provider):
     codes = ERROR_CATEGORY
     prefixes = ERROR_PREFIX
     required = ("api_key", "api_secret")
+    can_find_sent = True
+    finds_by_reference = True
+    can_try_account = True
 
     def __init__(self, *, clock: Clock = utc_now, nonce: Callable[[], str] = lambda: str(uuid.uuid4())) -> None:
         self._clock = clock
@@ -135,12 +146,7 @@ class Aliyun(Provider):
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
     ) -> Accepted | Rejected:
         self.check(config, message)
-        reply = client.post(
-            base_url(config, self.label, DEFAULT_BASE_URL) + "/",
-            headers={"Content-Type": "application/x-www-form-urlencoded"},
-            body=signed_body(self._parameters(config, message), config.api_secret or ""),
-            before_body=before_body,
-        )
+        reply = self._call(config, client, _content(message), before_body)
         answer = reply.json()
         code = word_of(answer, "Code")
         if not reply.is_success or (code is not None and code != "OK"):
@@ -150,25 +156,86 @@ class Aliyun(Provider):
             raise self.bad_response(reply)
         return Accepted(message_id)
 
-    def _parameters(self, config: ProviderConfig, message: OutgoingSms) -> dict[str, str]:
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        """By number, day and our `OutId`, which another installation with the same account may use too: the template
+        tells. Details name no `BizId`, so what is found has no id, and its receipt no record.
+        """
+        for day in self._days(since):
+            for listed in self._details(config, message, client, day):
+                at = time_of(entry(listed, "SendDate"), CHINA)
+                is_ours = word_of(listed, "OutId") == message.reference
+                if is_ours and word_of(listed, "TemplateCode") == message.external_template_id and at and at >= since:
+                    return [Accepted(None)]
+        return []
+
+    def _days(self, since: datetime) -> list[str]:
+        """The days of China from then to now, the newest first."""
+        today, first = self._clock().astimezone(CHINA).date(), since.astimezone(CHINA).date()
+        count = min(max((today - first).days, 0) + 1, MAX_DAYS)
+        return [(today - timedelta(days=n)).strftime("%Y%m%d") for n in range(count)]
+
+    def _details(self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, day: str) -> Iterator[Any]:
+        """What was sent to the number on a day. Raises: DeliveryError, when it could not be asked."""
+        for page in range(1, MAX_PAGES + 1):
+            asked = {
+                "Action": "QuerySendDetails",
+                "PhoneNumber": message.digits.removeprefix("86") if _is_mainland(message) else message.digits,
+                "SendDate": day,
+                "PageSize": str(PAGE_SIZE),
+                "CurrentPage": str(page),
+            }
+            reply = self._call(config, client, asked)
+            refused = self._refused(config, message, reply)
+            if refused is not None:
+                raise refusal(self, refused)
+            listed = entry(reply.json(), "SmsSendDetailDTOs", "SmsSendDetailDTO")
+            if not isinstance(listed, list):
+                raise self.bad_response(reply, is_uncertain=False)
+            yield from listed
+            if len(listed) < PAGE_SIZE:
+                return
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        asked = {"Action": "QuerySmsSignList", "PageIndex": "1", "PageSize": "1"}
+        return self._refused(config, None, self._call(config, client, asked))
+
+    def _refused(self, config: ProviderConfig, message: OutgoingSms | None, reply: HttpReply) -> Rejected | None:
+        """The refusal of a call that only reads."""
+        answer = reply.json()
+        code = word_of(answer, "Code")
+        if reply.is_success and code == "OK":
+            return None
+        return self.reject(config, message, reply, code, entry(answer, "Message"))
+
+    def _call(
+        self,
+        config: ProviderConfig,
+        client: HttpClient,
+        asked: Mapping[str, str],
+        before_body: Callable[[], None] | None = None,
+    ) -> HttpReply:
+        """One signed call; without `before_body` one that only reads."""
         parameters = {
             "AccessKeyId": (config.api_key or "").strip(),
-            "Action": "SendSms",
             "Format": "JSON",
-            "OutId": message.reference,
-            "PhoneNumbers": message.digits,
             "RegionId": config.ext("regionId") or DEFAULT_REGION,
-            "SignName": (message.sign_name or "").strip(),
             "SignatureMethod": "HMAC-SHA1",
             "SignatureNonce": self._nonce(),
             "SignatureVersion": "1.0",
-            "TemplateCode": (message.external_template_id or "").strip(),
             "Timestamp": self._clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "Version": API_VERSION,
+            **asked,
         }
-        if message.template_variables:
-            parameters["TemplateParam"] = template_param(message.template_variables)
-        return parameters
+        return client.post(
+            base_url(config, self.label, DEFAULT_BASE_URL) + "/",
+            headers={"Content-Type": "application/x-www-form-urlencoded"},
+            body=signed_body(parameters, config.api_secret or ""),
+            before_body=before_body or nothing,
+            is_reading=before_body is None,
+        )
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         return readable(self.label, self._entries(body), lambda told: _domestic(told) or _international(told))
@@ -188,6 +255,24 @@ class Aliyun(Provider):
         if not isinstance(told, list):
             raise ReceiptUnreadable(self.label, "the body is no JSON array")
         return told
+
+
+def _is_mainland(message: OutgoingSms) -> bool:
+    return _MAINLAND.fullmatch(message.digits.removeprefix("86")) is not None and message.digits.startswith("86")
+
+
+def _content(message: OutgoingSms) -> dict[str, str]:
+    """The parameters of `SendSms`."""
+    content = {
+        "Action": "SendSms",
+        "OutId": message.reference,
+        "PhoneNumbers": message.digits,
+        "SignName": (message.sign_name or "").strip(),
+        "TemplateCode": (message.external_template_id or "").strip(),
+    }
+    if message.template_variables:
+        content["TemplateParam"] = template_param(message.template_variables)
+    return content
 
 
 def encoded(text: str) -> str:

@@ -90,6 +90,13 @@ class ProviderConfig:
     ext_config: Any = field(default=None, repr=False)
     sender_number: str | None = None
     sender_id: str | None = None
+    #: The public address of its receipts with us; None where the application has no public address.
+    receipt_url: str | None = field(default=None, repr=False)
+
+    @property
+    def callback(self) -> str | None:
+        """Where receipts shall go to: what `ext_config.statusCallbackUrl` says, else to us; None: nowhere."""
+        return self.ext("statusCallbackUrl") or self.receipt_url
 
     @property
     def sender(self) -> str | None:
@@ -200,6 +207,18 @@ class SmsProvider(Protocol):
         """Whether `find_sent` can answer."""
 
     @property
+    def takes_callback(self) -> bool:
+        """Whether each message says where its receipts go to; else that is set in the provider's console."""
+
+    @property
+    def can_try_account(self) -> bool:
+        """Whether it has a documented call that needs the account and changes nothing."""
+
+    @property
+    def finds_by_reference(self) -> bool:
+        """Whether what `find_sent` answers names our reference, and so is no other record's."""
+
+    @property
     def opted_out_codes(self) -> Set[str]:
         """Codes by which it refuses a message because the recipient answered STOP."""
 
@@ -234,10 +253,18 @@ class SmsProvider(Protocol):
     ) -> Sequence[Accepted]:
         """What the provider took at or after `since` (timezone-aware) that may be this very message, oldest first.
 
-        Several where the same was said to the same number; which of them are other records' the caller knows. Only if
-        `can_find_sent`.
+        Several where the same was said to the same number; unless `finds_by_reference`, the caller finds out which of
+        them are other records'. Without an id where the provider lists none. Only if `can_find_sent`.
 
         Raises: DeliveryError, when it could not be asked.
+        """
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        """Read something that only the account may read; answers the refusal, None when it was read.
+
+        Costs nothing and sends nothing. Only if `can_try_account`.
+
+        Raises: DeliveryError, when there was no answer; PreparationError, as `check_config`.
         """
 
     def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
@@ -280,6 +307,9 @@ class Provider:
     required: ClassVar[Sequence[str]] = ("api_key",)
     needs_sender: ClassVar[bool] = False
     can_find_sent: ClassVar[bool] = False
+    finds_by_reference: ClassVar[bool] = False
+    takes_callback: ClassVar[bool] = False
+    can_try_account: ClassVar[bool] = False
     opted_out_codes: ClassVar[Set[str]] = frozenset()
     receives_by_get: ClassVar[bool] = False
 
@@ -301,6 +331,9 @@ class Provider:
     ) -> Sequence[Accepted]:
         return ()
 
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        return None
+
     def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
         return classify(code, http_status, text, self.codes, self.prefixes)
 
@@ -321,13 +354,16 @@ class Provider:
     def reject(
         self,
         config: ProviderConfig,
-        message: OutgoingSms,
+        message: OutgoingSms | None,
         reply: HttpReply,
         code: object = None,
         text: object = None,
         category: ErrorCategory | None = None,
     ) -> Rejected:
-        """The refusal a reply states; `code` and `text` as found in it, of whatever type, None where it has none."""
+        """The refusal a reply states; `code` and `text` as found in it, of whatever type, None where it has none.
+
+        `message` is what the call was about; None of a call about the account.
+        """
         shown = str(code).strip() if isinstance(code, str | int) and not isinstance(code, bool) else ""
         words = text if isinstance(text, str) and text.strip() else f"HTTP status {reply.status}"
         if category is None:
@@ -335,7 +371,7 @@ class Provider:
         # Whoever answers at the address of a provider may repeat in any field what we sent.
         shown = refusal_text(shown, config, message)[:MAX_CODE_CHARS] or f"HTTP_{reply.status}"
         logger.info(
-            "provider refused a text message",
+            "provider refused a text message" if message is not None else "provider refused to read an account",
             extra={"provider": self.label, "http_status": reply.status, "code": shown},
         )
         return Rejected(shown, refusal_text(words, config, message), category, reply.retry_after_seconds)
@@ -403,19 +439,24 @@ def refusal(provider: SmsProvider, rejected: Rejected) -> DeliveryError:
     )
 
 
-def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms) -> str:
+def refusal_text(words: str, config: ProviderConfig, message: OutgoingSms | None) -> str:
     """A provider's words on one line, without what they may repeat of ours: secrets, number and text."""
     for secret in (config.api_secret, config.api_key):
         if secret:
             words = words.replace(secret, "***")
+    if message is not None:
+        words = _without(words, message)
+    return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:MAX_TEXT_CHARS]
+
+
+def _without(words: str, message: OutgoingSms) -> str:
     content = message.content.strip()
     # A text of a few letters is found in any prose; a code of a few digits is not.
     if len(content) >= 7 or (len(content) >= 4 and content.isdigit()):
         words = words.replace(content, "(text)")
     # With or without its country, with zeros before it, in groups, or as we wrote it.
     own = _GAP.join(message.digits[-7:])
-    words = re.sub(rf"(?:[0-9]{_GAP}){{0,10}}{own}(?![0-9])", "(number)", words)
-    return " ".join("".join(c if c.isprintable() else " " for c in words).split())[:MAX_TEXT_CHARS]
+    return re.sub(rf"(?:[0-9]{_GAP}){{0,10}}{own}(?![0-9])", "(number)", words)
 
 
 def base_url(config: ProviderConfig, label: str, default: str = "") -> str:

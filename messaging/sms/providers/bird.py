@@ -1,5 +1,6 @@
 """Bird, formerly MessageBird, by its older REST API: https://developers.messagebird.com/api/sms-messaging
-(`sms.md` section 7.6).
+(`sms.md` section 7.6); the list of messages there is the look-up, and https://developers.messagebird.com/api/balance
+what the account is tried by.
 """
 
 import base64
@@ -7,10 +8,10 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from messaging.category import ErrorCategory
 from messaging.clock import Clock, utc_now
@@ -29,13 +30,16 @@ from messaging.sms.providers.base import (
     entry,
     header_of,
     json_of,
+    refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient
+from messaging.sms.providers.http import HttpClient, HttpReply
 
 BASE = "https://rest.messagebird.com"
 #: Our code for a message that was created and went to nobody.
 NOT_SENT = "NOT_SENT"
+#: Newest messages to one number that a look-up reads.
+MAX_LISTED = 50
 
 RECEIPT_STATUS: dict[str, DeliveryStatus] = {
     "scheduled": DeliveryStatus.UNKNOWN,
@@ -74,6 +78,10 @@ class Bird(Provider):
     label = "bird"
     needs_sender = True
     receives_by_get = True
+    can_find_sent = True
+    finds_by_reference = True
+    takes_callback = True
+    can_try_account = True
     codes = ERROR_CATEGORY
 
     def __init__(self, clock: Clock = utc_now) -> None:
@@ -91,25 +99,52 @@ class Bird(Provider):
             # Else what the GSM alphabet has not is replaced.
             "datacoding": "auto",
         }
-        callback = config.ext("statusCallbackUrl")
-        if callback is not None:
-            asked["reportUrl"] = callback
+        if config.callback is not None:
+            asked["reportUrl"] = config.callback
         reply = client.post(
             f"{base_url(config, self.label, BASE)}/messages",
-            headers={"Authorization": f"AccessKey {config.api_key}", "Content-Type": "application/json"},
+            headers={**_authorization(config), "Content-Type": "application/json"},
             body=json.dumps(asked).encode(),
             before_body=before_body,
         )
         said = reply.json()
         if not reply.is_success:
-            error = entry(said, "errors", 0)
-            return self.reject(config, message, reply, entry(error, "code"), entry(error, "description"))
+            return self._refused(config, message, reply)
         message_id, sent = entry(said, "id"), entry(said, "recipients", "totalSentCount")
         if sent == 0:
             return self.reject(config, message, reply, NOT_SENT, "sent to nobody")
         if message_id is None and isinstance(sent, int):
             return Accepted(None)
         return self.accept(reply, message_id)
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        """By number and our reference, which another installation with the same account may use too: the text tells."""
+        asked = urlencode({"recipient": message.digits, "direction": "mt", "limit": MAX_LISTED})
+        url = f"{base_url(config, self.label, BASE)}/messages?{asked}"
+        reply = client.get(url, headers=_authorization(config))
+        if not reply.is_success:
+            raise refusal(self, self._refused(config, message, reply))
+        items = entry(reply.json(), "items")
+        if not isinstance(items, list):
+            raise self.bad_response(reply, is_uncertain=False)
+        found = []
+        for item in items:
+            at = time_of(entry(item, "createdDatetime"))
+            is_ours = entry(item, "reference") == message.reference and entry(item, "body") == message.content
+            if is_ours and at is not None and at >= since:
+                found.append((at, self.accept(reply, entry(item, "id"))))
+        return [accepted for _, accepted in sorted(found, key=lambda listed: listed[0])]
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        reply = client.get(f"{base_url(config, self.label, BASE)}/balance", headers=_authorization(config))
+        return None if reply.is_success else self._refused(config, None, reply)
+
+    def _refused(self, config: ProviderConfig, message: OutgoingSms | None, reply: HttpReply) -> Rejected:
+        error = entry(reply.json(), "errors", 0)
+        return self.reject(config, message, reply, entry(error, "code"), entry(error, "description"))
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = _fields(body, query)
@@ -140,6 +175,10 @@ class Bird(Provider):
         # To short codes: "20230727004929"
         at = f"{at[:8]}T{at[8:]}" if len(at) == 14 and at.isdigit() else at
         return [Inbound(number, to, words, _time(at))]
+
+
+def _authorization(config: ProviderConfig) -> dict[str, str]:
+    return {"Authorization": f"AccessKey {config.api_key}"}
 
 
 def _fields(body: bytes, query: Mapping[str, str]) -> dict[str, str]:

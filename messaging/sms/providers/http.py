@@ -119,7 +119,7 @@ class HttpReply:
         return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """A call without a claim, such as a look-up."""
 
 
@@ -145,35 +145,47 @@ class HttpClient:
         self._connections = Connections(ticker, verify)
 
     def post(
-        self, url: str, *, headers: Mapping[str, str], body: bytes, before_body: Callable[[], None] = _nothing
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes,
+        before_body: Callable[[], None] = nothing,
+        is_reading: bool = False,
     ) -> HttpReply:
         """One POST. `before_body` is called when a connection stands and nothing is written; what it raises passes, and
-        nothing ever is.
+        nothing ever is. One that `is_reading` changes nothing at the provider, like a GET.
 
         Raises:
             DeliveryError: no reply, with a code of `HttpFault`.
             PreparationError: address or headers cannot be written (PROVIDER_CONFIG_INVALID).
         """
-        return self._call("POST", url, headers, body, before_body)
+        return self._call("POST", url, headers, body, before_body, is_sending=not is_reading)
 
     def get(self, url: str, *, headers: Mapping[str, str]) -> HttpReply:
         """One GET, which changes nothing: a fault of it is never uncertain.
 
         Raises: as `post`.
         """
-        return self._call("GET", url, headers, b"", _nothing)
+        return self._call("GET", url, headers, b"", nothing, is_sending=False)
 
     def close(self) -> None:
         """Close the kept connections. Calls that run fail; later ones connect anew."""
         self._connections.close()
 
     def _call(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes, before_body: Callable[[], None]
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        before_body: Callable[[], None],
+        *,
+        is_sending: bool,
     ) -> HttpReply:
         address = _address(url)
         request = _request(method, address, headers, body)
         exchange = _Exchange(self._limits, self._ticker)
-        is_sending = method == "POST"
         try:
             connection = self._connections.take(address.origin, exchange)
         except OSError as exc:

@@ -1,8 +1,14 @@
-"""Infobip, SMS API version 3: https://www.infobip.com/docs/api/channels/sms (`sms.md` section 7.2)."""
+"""Infobip, SMS API version 3: https://www.infobip.com/docs/api/channels/sms (`sms.md` section 7.2).
+
+Look-up: https://www.infobip.com/docs/api/channels/sms/logs-and-status-reports (48 hours, at most 1,000 a call). The
+account: https://www.infobip.com/docs/api/platform/account-management (balance).
+"""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import PreparationError, ReceiptUnreadable
@@ -20,13 +26,17 @@ from messaging.sms.providers.base import (
     entry,
     json_of,
     readable,
+    refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient
+from messaging.sms.providers.http import HttpClient, HttpReply
 
 #: Groups of a status. SENT is none of the documented ones and taken all the same.
 GROUP_ID = {"OK": 0, "PENDING": 1, "SENT": 1, "UNDELIVERABLE": 2, "DELIVERED": 3, "EXPIRED": 4, "REJECTED": 5}
 TAKEN = frozenset({0, 1, 3})
+
+#: Newest messages to one number that a look-up reads.
+MAX_LISTED = 100
 
 #: Status of a delivered message that only reached the operator; 5 is the handset.
 DELIVERED_TO_OPERATOR = 2
@@ -71,6 +81,9 @@ class Infobip(Provider):
     type = "INFOBIP"
     label = "infobip"
     codes = ERROR_CATEGORY
+    can_find_sent = True
+    takes_callback = True
+    can_try_account = True
 
     def check_config(self, config: ProviderConfig) -> None:
         super().check_config(config)
@@ -90,14 +103,7 @@ class Infobip(Provider):
         )
         said = reply.json()
         if not reply.is_success:
-            older = entry(said, "requestError", "serviceException")
-            return self.reject(
-                config,
-                message,
-                reply,
-                entry(said, "errorCode") or entry(older, "messageId"),
-                entry(said, "description") or entry(older, "text"),
-            )
+            return self._refused(config, message, reply)
         answered = entry(said, "messages", 0)
         status = entry(answered, "status")
         group = _group_of(status)
@@ -107,6 +113,41 @@ class Infobip(Provider):
             name, words = entry(status, "name"), entry(status, "description")
             return self.reject(config, message, reply, name, words, self._category(str(name), group))
         return self.accept(reply, entry(answered, "messageId"))
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        """By number, text and time: the logs do not name what we gave as `callbackData`."""
+        asked = {
+            "destination": message.digits,
+            "sentSince": since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000+0000"),
+            "limit": str(MAX_LISTED),
+        }
+        reply = client.get(
+            f"{base_url(config, self.label)}/sms/3/logs?{urlencode(asked)}",
+            headers={"Authorization": f"App {config.api_key}"},
+        )
+        if not reply.is_success:
+            raise refusal(self, self._refused(config, message, reply))
+        results = entry(reply.json(), "results")
+        if not isinstance(results, list):
+            raise self.bad_response(reply, is_uncertain=False)
+        found = [(time_of(entry(result, "sentAt")), result) for result in results if _is_it(result, message)]
+        found.sort(key=lambda listed: listed[0] or since)
+        return [self.accept(reply, entry(result, "messageId")) for _, result in found]
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        reply = client.get(
+            f"{base_url(config, self.label)}/account/1/balance", headers={"Authorization": f"App {config.api_key}"}
+        )
+        return None if reply.is_success else self._refused(config, None, reply)
+
+    def _refused(self, config: ProviderConfig, message: OutgoingSms | None, reply: HttpReply) -> Rejected:
+        said = reply.json()
+        older = entry(said, "requestError", "serviceException")
+        code = entry(said, "errorCode") or entry(older, "messageId")
+        return self.reject(config, message, reply, code, entry(said, "description") or entry(older, "text"))
 
     def classify(self, code: str, http_status: int | None, text: str) -> ErrorCategory:
         group = next((number for name, number in GROUP_ID.items() if code.startswith(f"{name}_")), None)
@@ -142,9 +183,8 @@ class Infobip(Provider):
 
 def _message(config: ProviderConfig, message: OutgoingSms) -> dict[str, Any]:
     webhooks: dict[str, Any] = {"callbackData": message.reference}
-    callback = config.ext("statusCallbackUrl")
-    if callback is not None:
-        webhooks |= {"delivery": {"url": callback}, "contentType": "application/json"}
+    if config.callback is not None:
+        webhooks |= {"delivery": {"url": config.callback}, "contentType": "application/json"}
     built: dict[str, Any] = {
         "destinations": [{"to": message.digits}],
         "content": {"text": message.content},
@@ -153,6 +193,15 @@ def _message(config: ProviderConfig, message: OutgoingSms) -> dict[str, Any]:
     if config.sender is not None:
         built["sender"] = config.sender
     return built
+
+
+def _is_it(result: Any, message: OutgoingSms) -> bool:
+    """Whether a log entry is of a message of these words to this number that was taken."""
+    group = _group_of(entry(result, "status"))
+    is_ours = (
+        str(entry(result, "destination")) == message.digits and entry(result, "content", "text") == message.content
+    )
+    return is_ours and group is not None and group != GROUP_ID["REJECTED"]
 
 
 def _group_of(status: Any) -> int | None:

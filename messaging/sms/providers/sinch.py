@@ -1,11 +1,16 @@
-"""Sinch, SMS REST API (XMS): https://developers.sinch.com/docs/sms/api-reference (`sms.md` section 7.5)."""
+"""Sinch, SMS REST API (XMS): https://developers.sinch.com/docs/sms/api-reference (`sms.md` section 7.5).
+
+Look-up, and what the account is tried by: https://developers.sinch.com/docs/sms/api-reference/sms/batches/listbatches.
+"""
 
 import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import PreparationError, ReceiptUnreadable
@@ -23,12 +28,15 @@ from messaging.sms.providers.base import (
     entry,
     header_of,
     json_of,
+    refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient
+from messaging.sms.providers.http import HttpClient, HttpReply
 
 REGIONS = ("us", "eu", "au", "br", "ca")
 DEFAULT_REGION = "us"
+#: Batches of one reference that a look-up reads.
+MAX_LISTED = 30
 
 RECEIPT_STATUS: dict[str, DeliveryStatus] = {
     "queued": DeliveryStatus.UNKNOWN,
@@ -68,6 +76,10 @@ class Sinch(Provider):
     type = "SINCH"
     label = "sinch"
     codes = ERROR_CATEGORY
+    can_find_sent = True
+    finds_by_reference = True
+    takes_callback = True
+    can_try_account = True
 
     def check_config(self, config: ProviderConfig) -> None:
         super().check_config(config)
@@ -105,20 +117,48 @@ class Sinch(Provider):
         }
         if config.sender is not None:  # else the plan's own default
             batch["from"] = config.sender
-        callback = config.ext("statusCallbackUrl")
-        if callback is not None:
-            batch |= {"delivery_report": "per_recipient_final", "callback_url": callback}
+        if config.callback is not None:
+            batch |= {"delivery_report": "per_recipient_final", "callback_url": config.callback}
         reply = client.post(
             f"{self.base(config)}/batches",
-            headers={"Authorization": f"Bearer {config.api_key}", "Content-Type": "application/json"},
+            headers={**_authorization(config), "Content-Type": "application/json"},
             body=json.dumps(batch).encode(),
             before_body=before_body,
         )
-        said = reply.json()
         if not reply.is_success:
-            words = entry(said, "text") or entry(said, "message")
-            return self.reject(config, message, reply, entry(said, "code"), words)
-        return self.accept(reply, entry(said, "id"))
+            return self._refused(config, message, reply)
+        return self.accept(reply, entry(reply.json(), "id"))
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        """By our reference, which another installation with the same account may use too: number and text tell."""
+        asked = {
+            "client_reference": message.reference,
+            "start_date": since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+            "page_size": str(MAX_LISTED),
+        }
+        reply = client.get(f"{self.base(config)}/batches?{urlencode(asked)}", headers=_authorization(config))
+        if not reply.is_success:
+            raise refusal(self, self._refused(config, message, reply))
+        said = reply.json()
+        batches = entry(said, "batches")
+        if batches is None and entry(said, "count") == 0:
+            return []
+        if not isinstance(batches, list):
+            raise self.bad_response(reply, is_uncertain=False)
+        found = [batch for batch in batches if _is_it(batch, message)]
+        found.sort(key=lambda batch: time_of(entry(batch, "created_at")) or since)
+        return [self.accept(reply, entry(batch, "id")) for batch in found]
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        reply = client.get(f"{self.base(config)}/batches?page_size=1", headers=_authorization(config))
+        return None if reply.is_success else self._refused(config, None, reply)
+
+    def _refused(self, config: ProviderConfig, message: OutgoingSms | None, reply: HttpReply) -> Rejected:
+        said = reply.json()
+        return self.reject(config, message, reply, entry(said, "code"), entry(said, "text") or entry(said, "message"))
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = json_of(body)
@@ -160,6 +200,22 @@ class Sinch(Provider):
             return []
         at = time_of(entry(said, "sent_at")) or time_of(entry(said, "received_at"))
         return [Inbound(number, str(entry(said, "to") or ""), words, at)]
+
+
+def _authorization(config: ProviderConfig) -> dict[str, str]:
+    return {"Authorization": f"Bearer {config.api_key}"}
+
+
+def _is_it(batch: Any, message: OutgoingSms) -> bool:
+    """Whether a batch of the list is this message."""
+    to = entry(batch, "to", 0)
+    return (
+        entry(batch, "client_reference") == message.reference
+        and entry(batch, "body") == message.content
+        and isinstance(to, str)
+        and to.removeprefix("+") == message.digits
+        and entry(batch, "canceled") is not True
+    )
 
 
 def _receipt(batch_id: str, report: Any) -> Receipt:

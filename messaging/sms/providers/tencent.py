@@ -2,7 +2,8 @@
 
 Sends approved templates only, with values by position: the text of the record is not sent. HTTP status 200 stands for
 refusals too. Receipts are not signed. Sources: https://www.tencentcloud.com/document/product/382/40472 (SendSms),
-https://www.tencentcloud.com/document/product/382/40473 (error codes),
+https://www.tencentcloud.com/document/product/382/40518 (PullSmsSendStatusByPhoneNumber, the look-up; the account is
+tried by SendStatusStatistics), https://www.tencentcloud.com/document/product/382/40473 (error codes),
 https://www.tencentcloud.com/document/api/382/43547 (receipts), https://www.tencentcloud.com/document/api/382/43548
 (replies); `sms.md` section 7.4.
 """
@@ -10,8 +11,8 @@ https://www.tencentcloud.com/document/api/382/43547 (receipts), https://www.tenc
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from messaging.category import ErrorCategory, MarkerCode
@@ -32,14 +33,19 @@ from messaging.sms.providers.base import (
     entry,
     json_of,
     readable,
+    refusal,
     time_of,
     word_of,
 )
-from messaging.sms.providers.http import HttpClient, host_header
+from messaging.sms.providers.http import HttpClient, HttpReply, host_header, nothing
 
 DEFAULT_BASE_URL = "https://sms.tencentcloudapi.com"
 DEFAULT_REGION = "ap-guangzhou"
 API_VERSION = "2021-01-11"
+
+#: Statuses of one number that a look-up reads, and for how long they are kept.
+MAX_LISTED = 100
+KEPT = timedelta(days=7) - timedelta(minutes=1)
 
 #: Signed byte for byte as the header says it.
 CONTENT_TYPE = "application/json"
@@ -102,6 +108,9 @@ class Tencent(Provider):
     codes = ERROR_CATEGORY
     prefixes = ERROR_PREFIX
     required = ("api_key", "api_secret")
+    can_find_sent = True
+    finds_by_reference = True
+    can_try_account = True
 
     def __init__(self, *, clock: Clock = utc_now) -> None:
         self._clock = clock
@@ -120,28 +129,7 @@ class Tencent(Provider):
         self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, before_body: Callable[[], None]
     ) -> Accepted | Rejected:
         self.check(config, message)
-        url = base_url(config, self.label, DEFAULT_BASE_URL) + "/"
-        body = json.dumps(_content(config, message), separators=(",", ":")).encode("ascii")
-        at = self._clock()
-        reply = client.post(
-            url,
-            headers={
-                "Authorization": authorization(
-                    (config.api_key or "").strip(),
-                    (config.api_secret or "").strip(),
-                    host=host_header(url),
-                    at=at,
-                    body=body,
-                ),
-                "Content-Type": CONTENT_TYPE,
-                "X-TC-Action": "SendSms",
-                "X-TC-Version": API_VERSION,
-                "X-TC-Timestamp": str(int(at.timestamp())),
-                "X-TC-Region": config.ext("region") or DEFAULT_REGION,
-            },
-            body=body,
-            before_body=before_body,
-        )
+        reply = self._call(config, client, "SendSms", _content(config, message), before_body)
         answer = entry(reply.json(), "Response")
         error = entry(answer, "Error")
         if error is not None or not reply.is_success:
@@ -153,6 +141,81 @@ class Tencent(Provider):
         if code is None or message_id is None:
             raise self.bad_response(reply)
         return Accepted(message_id)
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        """By number and our `SessionContext`. What the network has not reported yet is not listed."""
+        asked = {
+            "BeginTime": int(max(since, self._clock() - KEPT).timestamp()),
+            "Offset": 0,
+            "Limit": MAX_LISTED,
+            "PhoneNumber": message.phone_number,
+            "SmsSdkAppId": config.ext("sdkAppId"),
+        }
+        reply = self._call(config, client, "PullSmsSendStatusByPhoneNumber", asked)
+        refused = self._refused(config, message, reply)
+        if refused is not None:
+            raise refusal(self, refused)
+        listed = entry(reply.json(), "Response", "PullSmsSendStatusSet")
+        if not isinstance(listed, list):
+            raise self.bad_response(reply, is_uncertain=False)
+        found = [told for told in listed if word_of(told, "SessionContext") == message.reference]
+        found.sort(key=lambda told: _epoch(entry(told, "UserReceiveTime")) or since)
+        return [self.accept(reply, entry(told, "SerialNo")) for told in found]
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        now = self._clock().astimezone(CHINA)
+        asked = {
+            "BeginTime": f"{now:%Y%m%d}00",
+            "EndTime": f"{now:%Y%m%d%H}",
+            "Limit": 0,
+            "Offset": 0,
+            "SmsSdkAppId": config.ext("sdkAppId"),
+        }
+        return self._refused(config, None, self._call(config, client, "SendStatusStatistics", asked))
+
+    def _refused(self, config: ProviderConfig, message: OutgoingSms | None, reply: HttpReply) -> Rejected | None:
+        """The refusal of a call that only reads."""
+        answer = entry(reply.json(), "Response")
+        error = entry(answer, "Error")
+        if reply.is_success and error is None and answer is not None:
+            return None
+        return self.reject(config, message, reply, word_of(error, "Code"), entry(error, "Message"))
+
+    def _call(
+        self,
+        config: ProviderConfig,
+        client: HttpClient,
+        action: str,
+        content: Mapping[str, Any],
+        before_body: Callable[[], None] | None = None,
+    ) -> HttpReply:
+        """One signed call; without `before_body` one that only reads."""
+        url = base_url(config, self.label, DEFAULT_BASE_URL) + "/"
+        body = json.dumps(content, separators=(",", ":")).encode("ascii")
+        at = self._clock()
+        return client.post(
+            url,
+            headers={
+                "Authorization": authorization(
+                    (config.api_key or "").strip(),
+                    (config.api_secret or "").strip(),
+                    host=host_header(url),
+                    at=at,
+                    body=body,
+                ),
+                "Content-Type": CONTENT_TYPE,
+                "X-TC-Action": action,
+                "X-TC-Version": API_VERSION,
+                "X-TC-Timestamp": str(int(at.timestamp())),
+                "X-TC-Region": config.ext("region") or DEFAULT_REGION,
+            },
+            body=body,
+            before_body=before_body or nothing,
+            is_reading=before_body is None,
+        )
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         told = json_of(body)

@@ -1,7 +1,8 @@
 """Twilio, Programmable Messaging: https://www.twilio.com/docs/messaging/api/message-resource (`sms.md` section 7.1).
 
-Requests are built, and signatures checked, by Twilio's own package, which is imported when the first of them is; its
-HTTP client is ours, so that time-outs, kept connections and "was it written" are as with every other provider.
+The account: https://www.twilio.com/docs/iam/api/account. Messages are sent and listed, and signatures checked, by
+Twilio's own package, which is imported when the first of them is; its HTTP client is ours, so that time-outs, kept
+connections and "was it written" are as with every other provider.
 """
 
 from base64 import b64encode
@@ -27,7 +28,7 @@ from messaging.sms.providers.base import (
     header_of,
     refusal,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply
+from messaging.sms.providers.http import HttpClient, HttpReply, nothing
 
 if TYPE_CHECKING:
     from twilio.http.response import Response
@@ -111,6 +112,8 @@ class Twilio(Provider):
     required = ("api_key", "api_secret")
     needs_sender = True
     can_find_sent = True
+    takes_callback = True
+    can_try_account = True
     opted_out_codes = frozenset({"21610"})
 
     def send(
@@ -124,9 +127,8 @@ class Twilio(Provider):
             "messaging_service_sid" if sender.startswith(MESSAGING_SERVICE) else "from_": sender,
             "body": message.content,
         }
-        callback = config.ext("statusCallbackUrl")
-        if callback is not None:
-            asked["status_callback"] = callback
+        if config.callback is not None:
+            asked["status_callback"] = config.callback
         calls = _Calls(self, client, before_body)
         try:
             created = _messages(config, calls).create(message.phone_number, **cast(Any, asked))
@@ -154,6 +156,17 @@ class Twilio(Provider):
             refused = self.reject(config, message, calls.reply, entry(said, "code"), entry(said, "message"))
             raise refusal(self, refused) from exc
         return [Accepted(found.sid) for found in reversed(listed) if _is_it(found, message, since - SINCE_MARGIN)]
+
+    def try_account(self, config: ProviderConfig, client: HttpClient) -> Rejected | None:
+        self.check_config(config)
+        reply = client.get(
+            f"{base_url(config, self.label, BASE)}/Accounts/{_account(config)}.json",
+            headers={"Authorization": _basic(config.api_key or "", config.api_secret or "")},
+        )
+        said = reply.json()
+        if reply.is_success and entry(said, "sid") is not None:
+            return None
+        return self.reject(config, None, reply, entry(said, "code"), entry(said, "message"))
 
     def parse_receipts(self, headers: Mapping[str, str], body: bytes, query: Mapping[str, str]) -> list[Receipt]:
         said = _form(body)
@@ -222,7 +235,7 @@ class _Calls:
         sent = {**(headers or {}), "Authorization": _basic(*(auth or ("", "")))}
         if method == "POST":
             body = urlencode(_pairs(data)).encode("ascii")
-            before_body = self._before_body or _nothing
+            before_body = self._before_body or nothing
             reply = self._client.post(url, headers=sent, body=body, before_body=before_body)
         else:
             asked = urlencode(_pairs(params))
@@ -240,15 +253,15 @@ class _Form(dict[str, list[str]]):
         return self[name]
 
 
-def _nothing() -> None:
-    """A look-up writes nothing that could come too late."""
+def _account(config: ProviderConfig) -> str:
+    return (config.account_id or "").strip() or (config.api_key or "")
 
 
 def _messages(config: ProviderConfig, calls: _Calls) -> "MessageList":
     from twilio.rest import Client
     from twilio.rest.api.v2010.account.message import MessageList
 
-    account = (config.account_id or "").strip() or config.api_key or ""
+    account = _account(config)
     client = Client(
         config.api_key,
         config.api_secret,

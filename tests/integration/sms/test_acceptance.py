@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 import messaging
@@ -205,3 +206,10 @@ def test_send_sms_takes_a_request_or_its_fields(engine: Engine) -> None:
     with pytest.raises(MessageRejected, match="phone_number is required"):
         messaging.send_sms(content="hello")
     assert count(engine) == 4
+
+
+def test_a_session_that_is_awaited_is_refused_with_what_to_write(settings: Settings, engine: Engine) -> None:
+    messaging.configure(settings, engine=engine)
+    session: Any = AsyncSession()
+    with pytest.raises(TypeError, match=r"AsyncSession, whose calls are awaited; write `await session.run_sync\("):
+        messaging.send_sms(phone_number="+14155550199", content="Hi", session=session)

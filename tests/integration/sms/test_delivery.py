@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text, update
 
 from messaging.category import ErrorCategory
+from messaging.clock import utc_now
 from messaging.delivery.status import SendStatus
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE_PROVIDER_BINDING
 from messaging.sms.providers.base import Accepted, OutgoingSms, Provider, ProviderConfig, Rejected
@@ -448,3 +449,26 @@ def test_who_opted_out_at_the_provider_is_not_sent_to_again(desk: SmsDesk) -> No
     assert desk.deliver(second) == {"failed": 1}
     assert told(desk, second) == (FAILED, "SUPPRESSED", ErrorCategory.PERMANENT)
     assert (len(server.requests), desk.row(second).prepared_at) == (1, None)
+
+
+def test_a_lost_reply_waits_while_the_same_is_being_sent_to_the_same_number(desk: SmsDesk) -> None:
+    server = desk.serve()
+    desk.add_provider(server)
+    lost, fresh = desk.one(), desk.one()
+    server.next.append(Fault.RESET_AFTER)
+    desk.deliver(lost)
+    desk.deliver(fresh)
+    # As if its outcome were not recorded yet.
+    desk.records.put(fresh, status="SENDING", claimed_at=utc_now(), sent_at=None, provider_message_id=None)
+    count = desk.row(lost).retry_count
+
+    assert desk.deliver(lost) == {"released": 1}
+
+    row = desk.row(lost)
+    assert (row.status, row.error_code, row.retry_count) == (RETRY, "CLAIM_RELEASED", count)
+    assert "the same is being sent" in row.error_message
+    desk.records.put(fresh, status="SENT", claimed_at=None, provider_message_id=server.api.taken[0].id)
+    assert desk.deliver(lost) == {"sent": 1}
+    assert [message.id for message in server.api.taken] == [
+        desk.row(record_id).provider_message_id for record_id in (fresh, lost)
+    ]

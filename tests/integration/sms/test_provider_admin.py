@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 from sqlalchemy import Engine, inspect, select, text
 from sqlalchemy.orm import Session
 
@@ -16,13 +17,22 @@ from messaging import (
     add_sms_provider,
     change_sms_provider,
     check_sms_provider,
+    get_sms_provider,
     list_sms_providers,
     set_sms_provider_active,
     tenancy,
     tenant,
+    try_sms_provider,
 )
+from messaging.db import schema
+from messaging.db.encryption import use_keys
+from messaging.sms import connectivity
+from messaging.sms.ext_config import unseal
 from messaging.sms.models import SmsProviderConfig
 from tests.conftest import MakeSettings
+from tests.far_end import twilio_api
+from tests.far_end.provider_server import serving
+from tests.far_end.twilio_api import TwilioApi
 
 GIVEN: dict[str, Any] = {
     "name": "out",
@@ -51,12 +61,12 @@ def test_a_provider_is_added_to_the_tenant_with_its_secrets_encrypted(engine: En
         config_id = add_sms_provider(**GIVEN, ext_config={"authToken": "t0ken"})
     stored = row(engine, config_id)
     assert (stored.tenant_id, stored.provider_type, stored.created_by_id, stored.created_by) == (7, "TWILIO", 5, "ada")
-    assert "s3cret" not in repr(stored)  # O60
-    assert GIVEN["api_key"] not in repr(stored)
+    assert not any(secret in repr(stored) for secret in ("s3cret", "t0ken", GIVEN["api_key"]))  # O60
     [line] = list_sms_providers()
     assert (line.id, line.has_api_key, line.has_api_secret, line.ext_keys) == (config_id, True, True, ["authToken"])
     assert not any(secret in repr(line) for secret in ("s3cret", "t0ken", GIVEN["api_key"]))
     assert line.receipt_path == f"/hooks/sms/twilio/{stored.receipt_token}"
+    assert (line.receipt_url, line.inbound_url, line.is_told_receipt_url) == (None, None, False)
 
 
 def test_receipt_tokens_differ_and_are_long() -> None:
@@ -162,3 +172,105 @@ def test_a_platform_row_is_explained_and_any_other_foreign_one_does_not_exist(ac
             act(missing)
     assert list_sms_providers(with_disabled=True) == []
     assert row(engine, platforms).name == row(engine, foreign).name == "out"
+
+
+def test_what_is_no_secret_of_an_account_can_be_read_where_it_is_stored(engine: Engine) -> None:
+    config_id = add_sms_provider(**GIVEN, ext_config={"region": "eu", "authToken": "t0ken", "pin": 4711})
+    stored = row(engine, config_id).ext_config
+    assert stored["region"] == "eu"
+    assert [list(stored[key]) for key in ("authToken", "pin")] == [["encrypted"]] * 2
+    assert unseal(stored) == {"region": "eu", "authToken": "t0ken", "pin": 4711}
+
+
+def test_a_change_of_something_else_leaves_the_secrets_of_an_account(engine: Engine) -> None:
+    config_id = add_sms_provider(**GIVEN, ext_config={"authToken": "t0ken"})
+    change_sms_provider(config_id, name="other")
+    assert unseal(row(engine, config_id).ext_config) == {"authToken": "t0ken"}
+    change_sms_provider(config_id, ext_config={"authToken": "n3w"})
+    assert unseal(row(engine, config_id).ext_config) == {"authToken": "n3w"}
+
+
+def test_a_secret_of_an_account_that_nobody_can_read_any_more_is_told(engine: Engine) -> None:
+    config_id = add_sms_provider(**GIVEN, ext_config={"authToken": "t0ken"})
+    use_keys((Fernet.generate_key().decode(),))
+    with pytest.raises(ConfigRejected, match="ext_config is stored and unreadable"):
+        change_sms_provider(config_id, name="other", api_key="new", api_secret="new")
+
+
+def test_accounts_of_the_version_before_are_sealed_by_the_migration(engine: Engine, database_url: str) -> None:
+    config_id = add_sms_provider(**GIVEN)
+    change = text("UPDATE sms_provider_config SET ext_config = CAST(:c AS jsonb) WHERE id = :i")
+    with engine.begin() as connection:
+        connection.execute(change, {"c": '{"authToken": "t0ken", "region": "eu"}', "i": config_id})
+        connection.execute(text("ALTER TABLE sms_send_record DROP COLUMN asked_at"))
+        connection.execute(text("DROP INDEX ix_sms_send_swept"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0004'"))
+    schema.upgrade(database_url, "0005")
+    stored = row(engine, config_id).ext_config
+    assert stored["region"] == "eu"
+    assert "t0ken" not in str(stored)
+    assert unseal(stored) == {"authToken": "t0ken", "region": "eu"}
+
+
+@pytest.mark.parametrize(("provider_type", "is_told"), [("twilio", True), ("aliyun", False)])
+def test_the_addresses_that_a_provider_is_to_call_are_shown(
+    make_settings: MakeSettings, engine: Engine, provider_type: str, is_told: bool
+) -> None:
+    messaging.configure(make_settings(multi_tenancy=True, public_base_url="https://msg.example.com"), engine=engine)
+    config_id = add_sms_provider(**GIVEN | {"provider_type": provider_type})
+    line = get_sms_provider(config_id)
+    token = row(engine, config_id).receipt_token
+    assert line.receipt_url == f"https://msg.example.com/hooks/sms/{provider_type}/{token}"
+    assert line.inbound_url == f"{line.receipt_url}/inbound"
+    assert line.is_told_receipt_url is is_told
+    with pytest.raises(RecordNotFound):
+        get_sms_provider(config_id + 1)
+
+
+# Tried
+
+
+def account_at(url: str, **changes: Any) -> int:
+    given = GIVEN | {"api_key": twilio_api.ACCOUNT, "api_secret": twilio_api.AUTH_TOKEN}
+    return add_sms_provider(**given | {"api_endpoint": f"{url}/2010-04-01"} | changes)
+
+
+def test_credentials_are_tried_without_a_message() -> None:
+    with serving(TwilioApi()) as server:
+        came = try_sms_provider(account_at(server.url))
+        assert (came.success, came.was_called, came.provider_type, came.error_message) == (True, True, "TWILIO", None)
+        assert came.latency_ms >= 0
+        assert [request.method for request in server.requests] == ["GET"]
+
+
+def test_wrong_credentials_are_told_without_the_secret() -> None:
+    with serving(TwilioApi()) as server:
+        came = try_sms_provider(account_at(server.url, api_secret="wrong-s3cret"))
+    assert (came.success, came.was_called, came.error_message) == (False, True, "20003: Authenticate")
+    assert "wrong-s3cret" not in repr(came)
+
+
+def test_a_provider_that_is_away_is_told() -> None:
+    came = try_sms_provider(account_at("http://127.0.0.1:9"))
+    assert (came.success, came.was_called) == (False, True)
+    assert (came.error_message or "").startswith("HTTP_CONNECT: ")
+
+
+def test_somebody_waits_for_a_test_so_its_times_are_short(make_settings: MakeSettings) -> None:
+    limits = connectivity._limits(make_settings())
+    assert limits.connect_seconds <= connectivity.MAX_CONNECT_SECONDS
+    assert max(limits.read_seconds, limits.reply_seconds) <= connectivity.MAX_REPLY_SECONDS
+
+
+def test_what_the_configuration_lacks_is_told_without_a_call(engine: Engine) -> None:
+    config_id = account_at("http://127.0.0.1:9")
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE sms_provider_config SET api_secret = NULL WHERE id = :i"), {"i": config_id})
+    came = try_sms_provider(config_id)
+    assert (came.success, came.was_called) == (False, False)
+    assert came.error_message == "PROVIDER_CONFIG_INVALID: twilio: api_secret is missing"
+
+
+def test_a_provider_with_nothing_to_read_is_checked_only() -> None:
+    came = try_sms_provider(add_sms_provider(**GIVEN | {"provider_type": "cm"}))
+    assert (came.success, came.was_called, came.error_message) == (True, False, None)

@@ -57,6 +57,10 @@ class Subject:
     #: What a provider that is given our reference echoes.
     reference: str | None = "4711"
     bad_number_code: str = ""
+    can_find_sent: bool = True
+    #: Whether what a look-up lists has the id that receipts name.
+    finds_id: bool = True
+    can_try_account: bool = True
     refusals: Sequence[Refusal] = ()
     #: Those of `ODD_EXT_CONFIGS` without which it cannot work; all where a key is mandatory.
     refused_ext_configs: Sequence[Any] = ()
@@ -237,6 +241,7 @@ BIRD = Subject(
 ALIYUN = Subject(
     type="ALIYUN",
     api=AliyunApi,
+    finds_id=False,
     config={"api_key": aliyun_api.ACCESS_KEY_ID, "api_secret": aliyun_api.ACCESS_KEY_SECRET},
     key_field="api_secret",
     message=OutgoingSms(
@@ -316,6 +321,8 @@ TENCENT = Subject(
 CM = Subject(
     type="CM",
     api=CmApi,
+    can_find_sent=False,
+    can_try_account=False,
     config={"api_key": cm_api.PRODUCT_TOKEN, "sender_id": "MySite"},
     bad_number_code="303",
     # It names no message: a body without a word is a success.
@@ -379,6 +386,8 @@ class Carrier(Provider):
 CARRIER = Subject(
     type="CARRIER",
     api=CarrierApi,
+    can_find_sent=False,
+    can_try_account=False,
     config={"api_key": carrier_api.TOKEN},
     bad_number_code="bad_number",
     refusals=(

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote
 
 import pytest
 import trustme
@@ -34,6 +35,8 @@ LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
 #: For what never comes.
 NO_REPLY = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=0.2)
 NO_CONNECTION = HttpLimits(connect_seconds=0.2, read_seconds=5, reply_seconds=5)
+#: Those that can be asked what they took.
+ASKED = [subject for subject in SUBJECTS if subject.can_find_sent]
 
 
 class ClaimWasTooOld(Exception):
@@ -488,13 +491,101 @@ def test_a_look_up_is_offered_only_where_it_works(
     subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
 ) -> None:
     config = subject.config_at(server.url)
-    since = datetime.now(UTC)
+    since = datetime.now(UTC) - timedelta(seconds=2)  # of some the times are whole seconds
 
     assert not provider.find_sent(config, subject.message, client, since)
     sent = provider.send(config, subject.message, client, nothing)
     found = provider.find_sent(config, subject.message, client, since)
 
-    assert list(found) == ([sent] if provider.can_find_sent else [])
+    assert provider.can_find_sent == subject.can_find_sent
+    assert list(found) == ([sent if subject.finds_id else Accepted(None)] if provider.can_find_sent else [])
+
+
+def test_a_look_up_finds_no_other_message(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
+) -> None:
+    config = subject.config_at(server.url)
+    since = datetime.now(UTC) - timedelta(seconds=2)
+    provider.send(config, subject.message, client, nothing)
+    others = [
+        subject.message_to("+14155550188"),
+        replace(subject.message, content="Something else", external_template_id="SMS_2", record_id=4712),
+    ]
+
+    assert [list(provider.find_sent(config, other, client, since)) for other in others] == [[], []]
+
+
+@pytest.mark.parametrize("subject", ASKED, ids=lambda subject: subject.type.lower(), indirect=True)
+@pytest.mark.parametrize("reply", [Reply(200, b""), Reply(200, {}), Reply(200, b"[]"), Reply(200, "<html>ok</html>")])
+def test_a_look_up_that_cannot_be_read_is_no_answer(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient, reply: Reply
+) -> None:
+    server.next.append(reply)
+
+    with pytest.raises(DeliveryError) as caught:
+        provider.find_sent(subject.config_at(server.url), subject.message, client, datetime.now(UTC))
+
+    assert not caught.value.is_uncertain
+
+
+@pytest.mark.parametrize("subject", ASKED, ids=lambda subject: subject.type.lower(), indirect=True)
+def test_a_refused_or_lost_look_up_is_an_error_and_no_answer(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
+) -> None:
+    wrong = subject.config_at(server.url, **{subject.key_field: "wrong-key-0001"})
+    with pytest.raises(DeliveryError) as refused:
+        provider.find_sent(wrong, subject.message, client, datetime.now(UTC))
+    server.next.append(Fault.CLOSE_AFTER)
+    with pytest.raises(DeliveryError) as lost:
+        provider.find_sent(subject.config_at(server.url), subject.message, client, datetime.now(UTC))
+
+    assert refused.value.category is ErrorCategory.AUTH
+    assert not refused.value.is_uncertain
+    assert not lost.value.is_uncertain
+
+
+def test_an_account_is_tried_without_sending_anything(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
+) -> None:
+    assert provider.can_try_account == subject.can_try_account
+
+    assert provider.try_account(subject.config_at(server.url), client) is None
+
+    assert len(server.requests) == (1 if subject.can_try_account else 0)
+    assert server.api.taken == []
+
+
+@pytest.mark.parametrize(
+    "subject", [s for s in SUBJECTS if s.can_try_account], ids=lambda subject: subject.type.lower(), indirect=True
+)
+def test_a_wrong_key_is_told_when_the_account_is_tried(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
+) -> None:
+    refused = provider.try_account(subject.config_at(server.url, **{subject.key_field: "wrong-key-0001"}), client)
+
+    assert refused is not None
+    assert refused.category is ErrorCategory.AUTH
+    assert "wrong-key-0001" not in refused.text
+    assert refused.text
+    server.next.append(Fault.CLOSE_AFTER)
+    with pytest.raises(DeliveryError) as lost:
+        provider.try_account(subject.config_at(server.url), client)
+    assert not lost.value.is_uncertain
+
+
+def test_receipts_go_to_us_unless_the_account_says_where(
+    subject: Subject, provider: SmsProvider, server: ProviderServer, client: HttpClient
+) -> None:
+    ours, theirs = "https://msg.example.com/hooks/sms/x/t0ken", "https://example.com/receipts"
+    ext = {**(subject.config.get("ext_config") or {}), "statusCallbackUrl": theirs}
+    asked = []
+    for changes in ({"receipt_url": ours}, {"receipt_url": ours, "ext_config": ext}, {}):
+        provider.send(subject.config_at(server.url, **changes), subject.message, client, nothing)
+        body = unquote(server.requests[-1].body.decode())
+        asked.append((ours in body, theirs in body))
+
+    is_told = provider.takes_callback
+    assert asked == [(is_told, False), (False, is_told), (False, False)]
 
 
 def test_label_and_type_are_one_name(subject: Subject, provider: SmsProvider) -> None:  # sms.md section 6.1, P38
