@@ -27,7 +27,7 @@ task_default_queue = _queues.control
 # As objects: Flower asks them for their names before the workers have told it of theirs, and fails on a mapping.
 task_queues = [
     _Queue(name, _Exchange(name, type="direct"), routing_key=name)
-    for name in (_queues.control, _queues.mail_send, _queues.sms_send, _queues.mail_request)
+    for name in (_queues.control, _queues.mail_send, _queues.sms_send, _queues.mail_request, _queues.mail_fetch)
 ]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
 task_create_missing_queues = False
@@ -39,6 +39,8 @@ task_routes = {
     "messaging.deliver_mail": {"queue": _queues.mail_send},
     "messaging.deliver_sms": {"queue": _queues.sms_send},
     "messaging.mail_request": {"queue": _queues.mail_request},
+    "messaging.fetch_tick": {"queue": _queues.control},
+    "messaging.fetch_mailbox": {"queue": _queues.mail_fetch},
 }
 imports = (
     "tasks.dispatch",
@@ -47,6 +49,7 @@ imports = (
     "tasks.receipts",
     "tasks.heartbeat",
     "tasks.mail_request",
+    "tasks.fetch",
 )
 
 # -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
@@ -66,12 +69,13 @@ beat_schedule = {
         "options": {"expires": _settings.sweeper.interval_seconds},
     },
     "receipts": {"task": "messaging.receipts", "schedule": 15.0, "options": {"expires": 15.0}},
+    "fetch": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 
 # -- workers
 worker_pool = "tasks.pool:WakingPool"
-# A delivery waits for a mail server or provider most of its time; one process a core, by the operator.
+# A delivery or a fetch waits for a server or provider most of its time; one process a core, by the operator.
 worker_concurrency = 8
 task_acks_late = False
 task_annotations = {

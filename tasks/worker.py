@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import redis
 from kombu import Connection as BrokerConnection
@@ -31,10 +31,14 @@ from messaging.delivery.hints import WorkerHints, live_workers
 from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
 from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
+from messaging.receive.polling import MAIL_FETCH
 from messaging.settings import Settings, load_settings
 from tasks.channels import BUILDERS, BuiltChannel
 from tasks.exposition import serve
 from tasks.stranded import StrandedWatch
+
+if TYPE_CHECKING:
+    from tasks.fetching import Fetching
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +81,7 @@ class WorkerProcess:
         self._hints: dict[str, WorkerHints] = {}
         self._channels: list[BuiltChannel] = []
         self._mail_requests: MailRequests | None = None
+        self._fetching: Fetching | None = None
         #: Something to get once a stop was asked for. Not an Event: a second signal that interrupts `set` would wait
         #: for ever for the lock that the first one holds; this queue's `put` may be interrupted by itself.
         self._stop_asked: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -112,6 +117,24 @@ class WorkerProcess:
             self.engine, self.redis, self.settings, clock=utc_now, ticker=boot_seconds, stopping=self.stopping
         )
         self._hints[MAIL_REQUEST] = self._make_hints(MAIL_REQUEST)
+
+    def build_fetching(self) -> None:
+        """What fetches mailboxes, where this process consumes their queue."""
+        if self.settings.queues.mail_fetch not in self._queues:
+            return
+        # Loaded here: parsers and clients are of no use in other workers.
+        from tasks.fetching import Fetching, slots_for
+
+        slots = slots_for(self._threads, is_alone=len(self._queues) == 1)
+        self._fetching = Fetching(self.engine, self.settings, slots=slots, is_stopping=self.stopping.is_set)
+        self._hints[MAIL_FETCH] = self._make_hints(MAIL_FETCH)
+
+    @property
+    def fetching(self) -> "Fetching":
+        """What fetches mailboxes. Raises: ConfigurationError, where their queue is not consumed."""
+        if self._fetching is None:
+            raise ConfigurationError("this worker does not consume the queue of fetches, yet got one")
+        return self._fetching
 
     @property
     def mail_requests(self) -> MailRequests:
@@ -164,7 +187,7 @@ class WorkerProcess:
             return "redis"
 
     def begin_stop(self) -> None:
-        """SIGTERM came: give back what is not begun, let sends under way end, and see to it that the process ends too.
+        """SIGTERM came: give back what is not begun, let sends and the mails that are being fetched end, then end too.
 
         Called in a signal handler, which may have interrupted anything: a thread that waits for it does the work.
         """
@@ -223,7 +246,7 @@ class WorkerProcess:
         flush_seconds = self.settings.delivery.commit_timeout_seconds + 1
         if self._has_ended.wait(grace_seconds - flush_seconds):
             return
-        logger.error("sends did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them")
+        logger.error("sends or fetches did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them")
         self._close_deliveries(flush_seconds)
         os._exit(1)
 
@@ -277,6 +300,7 @@ def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProc
     require_dependencies(made)
     made.build_deliveries()
     made.build_mail_requests()
+    made.build_fetching()
     made.start_threads()
     _process = made
     return made

@@ -23,6 +23,9 @@ from messaging.receive.models import MAIL_RECEIVE_SERVER_CONFIG
 _t = MAIL_RECEIVE_SERVER_CONFIG.c
 _SECOND: ColumnClause[timedelta] = literal_column("interval '1 second'")
 
+#: What workers that fetch are registered by.
+MAIL_FETCH = "mail_fetch"
+
 #: Mailboxes that one tick takes; the rest waits for the next one.
 TICK_LIMIT = 1000
 

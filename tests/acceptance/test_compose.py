@@ -75,10 +75,10 @@ def test_the_file_fits_the_compose_schema() -> None:
 
 def test_it_runs_the_parts_of_the_system() -> None:
     assert set(SERVICES) == {
-        "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-mail-request", "worker-control", "beat",
-        "flower", "web", "mail",
+        "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-mail-request", "worker-mail-fetch",
+        "worker-control", "beat", "flower", "web", "mail",
     }  # fmt: skip
-    workers = ["worker-control", "worker-mail", "worker-mail-request", "worker-sms"]
+    workers = ["worker-control", "worker-mail", "worker-mail-fetch", "worker-mail-request", "worker-sms"]
     assert ["beat", "flower", "migrate", "web", *workers] == OURS
 
 
@@ -130,7 +130,7 @@ def test_a_container_may_do_little(name: str) -> None:
     assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
-@pytest.mark.parametrize("name", ["worker-mail", "worker-sms", "worker-mail-request", "worker-control"])
+@pytest.mark.parametrize("name", [name for name in OURS if name.startswith("worker-")])
 def test_a_worker_has_time_to_end_what_it_sends(name: str) -> None:
     grace = re.fullmatch(r"(\d+)s", SERVICES[name]["stop_grace_period"])
     assert grace is not None

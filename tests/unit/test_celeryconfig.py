@@ -54,10 +54,17 @@ def test_it_imports_the_settings_and_nothing_else_of_ours() -> None:
 
 
 def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
-    config = read(QUEUES__CONTROL="ctl", QUEUES__MAIL_SEND="out", QUEUES__SMS_SEND="text", QUEUES__MAIL_REQUEST="asked")
+    config = read(
+        QUEUES__CONTROL="ctl",
+        QUEUES__MAIL_SEND="out",
+        QUEUES__SMS_SEND="text",
+        QUEUES__MAIL_REQUEST="asked",
+        QUEUES__MAIL_FETCH="in",
+    )
     assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
     queues = {queue.name for queue in config["task_queues"]}
-    assert {route["queue"] for route in config["task_routes"].values()} == queues == {"ctl", "out", "text", "asked"}
+    assert {route["queue"] for route in config["task_routes"].values()} == queues
+    assert queues == {"ctl", "out", "text", "asked", "in"}
     assert config["task_default_queue"] == "ctl"
 
 
@@ -67,7 +74,7 @@ def test_every_tick_expires(read: Read) -> None:  # C15, I6
     )
     times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
     ticks = {f"dispatch-{channel}": (0.25, 20) for channel in CHANNELS}
-    assert times == {**ticks, "sweep": (40, 40), "receipts": (15, 15), "heartbeat": (30, 30)}
+    assert times == {**ticks, "sweep": (40, 40), "receipts": (15, 15), "fetch": (15, 15), "heartbeat": (30, 30)}
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Shanghai", "UTC"])
