@@ -60,16 +60,21 @@ def _looks_so(headers: Headers, subject: AutoSubject, *, is_generated: bool) -> 
     is_answer = has_header(headers, *_ANSWER_HEADERS)
     if is_generated:
         return is_answer or subject.strength > Strength.NONE
-    if subject.strength > Strength.NONE and _is_from_machine(headers):
+    if subject.strength is Strength.NONE:
+        return False
+    if _has_null_sender(headers) or (_is_sent_to_many(headers) and (is_answer or subject.strength is Strength.PROGRAM)):
         return True
     is_suppressing = has_header(headers, "X-Auto-Response-Suppress")
     return subject.strength is Strength.PROGRAM and not subject.has_reply_prefix and (is_answer or is_suppressing)
 
 
-def _is_from_machine(headers: Headers) -> bool:
-    """No envelope sender (RFC 3834, 3.3), or the precedence that vacation programs set; newsletters set it, too."""
-    if any(value.strip() == "<>" for value in headers.raw("Return-Path")):
-        return True
+def _has_null_sender(headers: Headers) -> bool:
+    """Whether nobody can be told that it was not delivered (RFC 3834, 3.3)."""
+    return any(value.strip() == "<>" for value in headers.raw("Return-Path"))
+
+
+def _is_sent_to_many(headers: Headers) -> bool:
+    """Whether it has the precedence that vacation programs set; newsletters set it, too, and say how to leave."""
     is_newsletter = has_header(headers, "List-Unsubscribe")
     return not is_newsletter and bool(header_words(headers, "Precedence") & {"bulk", "junk"})
 

@@ -32,6 +32,8 @@ class Shape(NamedTuple):
     header: str
     value: str
     subject: str
+    #: A field of the returned message.
+    original_header: str
     feedback_type: str
     #: Whether the recipient sends it in person, rather than stands in the returned message.
     is_by_recipient: bool
@@ -43,8 +45,15 @@ class Shape(NamedTuple):
             return False
         if self.subject and not (message.subject or "").lower().startswith(self.subject):
             return False
-        return not self.header or any(
+        if self.header and not any(
             value.strip().lower().startswith(self.value) for value in message.headers.all(self.header)
+        ):
+            return False
+        if not self.original_header:
+            return True
+        # Nobody has written a word: it is not passed on by a person.
+        return not message.rule_text.strip() and any(
+            self.original_header in headers for headers in returned_headers(message)
         )
 
 
@@ -119,6 +128,7 @@ def _shapes() -> tuple[Shape, ...]:
             header=one.get("header", ["", ""])[0],
             value=one.get("header", ["", ""])[1],
             subject=one.get("subject", ""),
+            original_header=one.get("original_header", ""),
             feedback_type=one["feedback_type"],
             is_by_recipient=one["complains"] == "sender",
         )

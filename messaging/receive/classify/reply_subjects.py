@@ -10,8 +10,11 @@ from typing import NamedTuple
 from messaging.receive.classify.phrases import table
 
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'"})
-#: What lists, ticket systems and gateways put first: `[EXTERNAL]`, `{Spam?}`, `***SPAM***`, `<ext>`.
-_TAG = re.compile(r"(?:\[[^\[\]]{0,80}\]|\{[^{}]{0,80}\}|<[^<>]{0,40}>|\*{2,5}[^*]{1,40}\*{2,5})[ :-]*")
+#: What lists, ticket systems and gateways put first: `[EXTERNAL]`, `{Spam?}`, `***SPAM***`, `<ext>`, `【自動返信】`.
+_TAG = re.compile(
+    r"(?:\[([^\[\]]{0,80})\]|\(([^()]{0,80})\)|\{([^{}]{0,80})\}|<{1,3}([^<>]{0,80})>{1,3}|\*{2,5}([^*]{1,80})\*{2,5}"
+    r"|【([^【】]{0,80})】|《([^《》]{0,80})》|「([^「」]{0,80})」)[ :-]*"
+)
 #: Behind a phrase: what separates it from the subject that it answers.
 _SEPARATOR = re.compile(r"\s*(?:$|[:;,.!()\[\]{}<>\"'|/=*~«»„“”「」『』【】-]|[–—―…·•،。、])")
 
@@ -38,18 +41,18 @@ class AutoSubject(NamedTuple):
 def read_subject(subject: str | None) -> AutoSubject:
     """How a subject begins, tags and reply prefixes left aside."""
     text = _comparable(subject or "")
-    # Some tags are entries of their own.
     strength = _strength(text)
     has_prefix = False
     while strength is Strength.NONE:
-        if found := _TAG.match(text):
-            pass
-        elif found := _reply_prefix().match(text):
+        if tag := _TAG.match(text):
+            strength = _strength((tag[tag.lastindex or 0]).strip())
+            text = text[tag.end() :].lstrip()
+        elif prefix := _reply_prefix().match(text):
             has_prefix = True
+            text = text[prefix.end() :]
         else:
             break
-        text = text[found.end() :].lstrip()
-        strength = _strength(text)
+        strength = strength or _strength(text)
     if strength is Strength.NONE and any(phrase in text for phrase in _tables().behind_a_name):
         strength = Strength.PROGRAM
     return AutoSubject(strength, has_prefix)
