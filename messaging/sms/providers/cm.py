@@ -34,7 +34,10 @@ from messaging.sms.providers.http import HttpClient, HttpReply
 
 DEFAULT_BASE_URL = "https://gw.messaging.cm.com"
 
-#: 201, "not all sent", is not here: the message's own code decides.
+#: `errorCode` of a request of which not every message was created: each message's own code says whether it was.
+NOT_ALL = "201"
+
+#: `NOT_ALL` is not here: the message's own code decides.
 ERROR_CATEGORY: Mapping[str, ErrorCategory] = {
     "101": ErrorCategory.AUTH,  # account
     "102": ErrorCategory.AUTH,  # balance
@@ -96,8 +99,14 @@ class Cm(Provider):
     def _judge(
         self, config: ProviderConfig, message: OutgoingSms, reply: HttpReply, answer: Mapping[str, Any]
     ) -> Accepted | Rejected:
-        """By the documented codes: the message's own if it has one, as 201 only says that there is one."""
+        """By the documented codes: the message's own if it has one.
+
+        `NOT_ALL` says nothing of a message whose own code is 0: it was created, and would be delivered twice if it were
+        taken for refused.
+        """
         own, whole = word_of(answer, "messages", 0, "messageErrorCode"), word_of(answer, "errorCode")
+        if whole == NOT_ALL and own == "0":
+            whole = "0"
         code = next((code for code in (own, whole) if code not in (None, "0")), None)
         words = entry(answer, "messages", 0, "messageDetails") or entry(answer, "details")
         if code is not None or not reply.is_success:

@@ -76,10 +76,14 @@ def test_a_message_is_accepted_and_known_by_our_reference(desk: Desk) -> None:
         {"details": "Created 1 message(s)", "errorCode": 0},
         {"details": None, "errorCode": 0, "messages": [{"messageErrorCode": 0}]},
         {"messages": [{"status": "Accepted"}]},
+        # "Not all were created", and this one was.
+        {"details": "Created 1 message(s)", "errorCode": 201, "messages": [outcome("00", "17", 0, None)]},
+        {"details": None, "errorCode": 201, "messages": [{"messageErrorCode": 0}]},
     ],
 )
-def test_what_counts_as_accepted(desk: Desk, body: Any) -> None:
-    assert desk.answered(200, body) == Accepted("17")
+@pytest.mark.parametrize("status", [200, 201])
+def test_what_counts_as_accepted(desk: Desk, status: int, body: Any) -> None:
+    assert desk.answered(status, body) == Accepted("17")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,13 @@ def test_what_counts_as_accepted(desk: Desk, body: Any) -> None:
         ),
         (200, {"details": "Something else"}, "HTTP_200", "Something else", ErrorCategory.UNKNOWN),
         (200, {"details": "x", "errorCode": 201, "messages": []}, "201", "x", ErrorCategory.UNKNOWN),
+        (
+            200,
+            {"errorCode": 201, "messages": [{"status": "Rejected", "messageErrorCode": 0}]},
+            "Rejected",
+            "HTTP status 200",
+            ErrorCategory.UNKNOWN,
+        ),
         (
             200,
             {"errorCode": 0, "messages": [{"status": "Rejected", "messageErrorCode": 0}]},
