@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         add_sms_provider,
         add_sms_route,
         add_suppression,
+        archive_received,
         cancel,
         change_mail_server,
         change_mailbox,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         export_mail_templates,
         export_suppressions,
         find_subscription,
+        get_received,
         get_sms_provider,
         import_mail_templates,
         import_suppressions,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         list_mail_servers,
         list_mail_templates,
         list_mailboxes,
+        list_received,
         list_sms_bindings,
         list_sms_providers,
         list_sms_routes,
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
         list_watermarks,
         mark_bounced,
         mark_read_receipt,
+        mark_received_deleted,
+        mark_received_read,
+        mark_received_read_batch,
         preview_mail_template,
         provision_tenant,
         quota_history,
@@ -66,7 +72,7 @@ if TYPE_CHECKING:
         try_sms_provider,
         unsubscribe,
         which_provider,
-)
+    )
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.status import SendStatus
     from messaging.errors import (
@@ -92,6 +98,8 @@ if TYPE_CHECKING:
     from messaging.provisioning import SeedResult
     from messaging.quota import MonthUsage, Usage
     from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
+    from messaging.receive.received import ReceivedLine, ReceivedMail
+    from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus
     from messaging.requests import (
         Attachment,
         BodyMode,
@@ -126,6 +134,8 @@ _HOME = {
             "set_default_mailbox",
             "set_mailbox_active",
         ),
+        *("archive_received", "get_received", "list_received", "mark_received_deleted", "mark_received_read"),
+        *("mark_received_read_batch",),
         *("export_mail_templates", "import_mail_templates", "list_mail_templates", "list_template_variables"),
         *("preview_mail_template", "provision_tenant"),
         *("add_suppression", "export_suppressions", "import_suppressions", "lift_suppression", "list_suppressions"),
@@ -147,6 +157,8 @@ _HOME = {
     "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
     "messaging.receive.mailbox_admin": ("MailboxLine", "WatermarkLine"),
+    "messaging.receive.received": ("ReceivedLine", "ReceivedMail"),
+    "messaging.receive.vocabulary": ("LinkStatus", "MailType", "ReceivedFlag", "ReceivedStatus"),
     "messaging.requests": (
         *("Attachment", "BodyMode", "FileRef", "MessageScope", "Priority", "SendMail", "SendSms"),
         *("SuppressionReason",),
@@ -180,7 +192,9 @@ __all__ = [
     "FileRef",
     "FileRejected",
     "IdempotencyKeyBusy",
+    "LinkStatus",
     "MailStatus",
+    "MailType",
     "MailboxLine",
     "MessageRejected",
     "MessageScope",
@@ -190,6 +204,10 @@ __all__ = [
     "Priority",
     "ProviderCheck",
     "ProviderLine",
+    "ReceivedFlag",
+    "ReceivedLine",
+    "ReceivedMail",
+    "ReceivedStatus",
     "RecordNotFound",
     "RenderError",
     "RouteExplanation",
@@ -222,6 +240,7 @@ __all__ = [
     "add_sms_route",
     "add_suppression",
     "all_tenants",
+    "archive_received",
     "cancel",
     "change_mail_server",
     "change_mailbox",
@@ -231,6 +250,7 @@ __all__ = [
     "export_mail_templates",
     "export_suppressions",
     "find_subscription",
+    "get_received",
     "get_sms_provider",
     "import_mail_templates",
     "import_suppressions",
@@ -238,6 +258,7 @@ __all__ = [
     "list_mail_servers",
     "list_mail_templates",
     "list_mailboxes",
+    "list_received",
     "list_sms_bindings",
     "list_sms_providers",
     "list_sms_routes",
@@ -246,6 +267,9 @@ __all__ = [
     "list_watermarks",
     "mark_bounced",
     "mark_read_receipt",
+    "mark_received_deleted",
+    "mark_received_read",
+    "mark_received_read_batch",
     "preview_mail_template",
     "provision_tenant",
     "quota_history",

@@ -45,6 +45,14 @@ from messaging.api.process import (
     configure,
     environment,
 )
+from messaging.api.received import (
+    archive_received,
+    get_received,
+    list_received,
+    mark_received_deleted,
+    mark_received_read,
+    mark_received_read_batch,
+)
 from messaging.api.receiving import (
     mark_bounced,
     mark_read_receipt,
@@ -88,6 +96,7 @@ __all__ = [
     "add_sms_provider",
     "add_sms_route",
     "add_suppression",
+    "archive_received",
     "cancel",
     "change_mail_server",
     "change_mailbox",
@@ -98,6 +107,7 @@ __all__ = [
     "export_mail_templates",
     "export_suppressions",
     "find_subscription",
+    "get_received",
     "get_sms_provider",
     "import_mail_templates",
     "import_suppressions",
@@ -105,6 +115,7 @@ __all__ = [
     "list_mail_servers",
     "list_mail_templates",
     "list_mailboxes",
+    "list_received",
     "list_sms_bindings",
     "list_sms_providers",
     "list_sms_routes",
@@ -113,6 +124,9 @@ __all__ = [
     "list_watermarks",
     "mark_bounced",
     "mark_read_receipt",
+    "mark_received_deleted",
+    "mark_received_read",
+    "mark_received_read_batch",
     "preview_mail_template",
     "provision_tenant",
     "quota_history",

@@ -9,8 +9,8 @@ from messaging.api.calls import in_session, known_id
 from messaging.api.process import environment
 from messaging.errors import RecordNotFound
 from messaging.receive import received
-from messaging.receive.received import ReceivedFlag, ReceivedLine, ReceivedMail
-from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedStatus
+from messaging.receive.received import ReceivedLine, ReceivedMail
+from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus
 
 
 def list_received(

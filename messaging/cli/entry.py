@@ -13,6 +13,7 @@ from messaging.cli import (
     programs,
     providers,
     quotas,
+    received,
     records,
     routes,
     schema,
@@ -44,6 +45,7 @@ app.add_typer(routes.route, name="route")
 app.add_typer(routes.binding, name="binding")
 app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
+app.add_typer(received.received, name="received")
 app.add_typer(tenants.tenant, name="tenant")
 
 

@@ -163,20 +163,26 @@ def show(
     as_json: AsJson = False,
     tenant: AnyTenant = None,
 ) -> None:
-    """Tell the whole story of a record: where it stands and why, recipients, attempts, what comes next."""
+    """Tell the whole story of a record: where it stands and why, recipients, attempts, what came back."""
     from messaging.db.session import transaction
+    from messaging.receive import received
     from messaging.records import read_story
     from messaging.terminal import print_story
 
     with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
         story = read_story(session, record_id, with_bodies=bodies)
+        about = received.page(session, record_id=record_id)
     if as_json:
-        told = asdict(story)
+        told = asdict(story) | {"received": [asdict(line) for line in about]}
         print_json(
             told if bodies else {k: v for k, v in told.items() if k not in ("body_text", "body_html", "content")}
         )
     else:
         print_story(story)
+        if about:
+            from messaging.cli.received_tables import print_about
+
+            print_about(about)
 
 
 @app.command("list")

@@ -21,27 +21,13 @@ from messaging.receive.vocabulary import (
     BounceReason,
     LinkStatus,
     MailType,
+    ReceivedFlag,
     ReceivedStatus,
     TruncationReason,
 )
 from messaging.requests import BodyMode
 
 _R = MailReceiveRecord
-
-
-class ReceivedFlag(StrEnum):
-    """What is true of a mail beside its type."""
-
-    MAILING_LIST = "MAILING_LIST"
-    BULK = "BULK"
-    ENCRYPTED = "ENCRYPTED"
-    SIGNED = "SIGNED"
-    SPAM = "SPAM"
-
-    @property
-    def column(self) -> str:
-        """The record's."""
-        return f"is_{self.lower()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +93,8 @@ class ReceivedMail(ReceivedLine):
     truncation_reason: TruncationReason | None
 
 
-#: Columns that a line has under another name: as flags.
-_FLAGS = tuple(flag.column for flag in ReceivedFlag)
+#: Columns that a line tells as flags.
+_COLUMN_OF = {flag: f"is_{flag.lower()}" for flag in ReceivedFlag}
 #: Columns whose values are members of an enum.
 _ENUMS: dict[str, type[StrEnum]] = {
     "status": ReceivedStatus,
@@ -151,7 +137,7 @@ def page(
         if value is not None:
             statement = statement.where(column == value)
     for flag in flags:
-        statement = statement.where(getattr(_R, flag.column))
+        statement = statement.where(getattr(_R, _COLUMN_OF[flag]))
     if status is None:
         statement = statement.where(_R.status != ReceivedStatus.DELETED)
     if before is not None:
@@ -213,11 +199,11 @@ def _moved(session: Session, to: ReceivedStatus, of: Collection[ReceivedStatus],
 
 def _columns(kind: type[ReceivedLine], left_out: Collection[str] = ()) -> list[Any]:
     names = [field.name for field in fields(kind) if field.name != "flags" and field.name not in left_out]
-    return [getattr(_R, name) for name in (*names, *_FLAGS)]
+    return [getattr(_R, name) for name in (*names, *_COLUMN_OF.values())]
 
 
 def _fields(row: Row[Any], kind: type[ReceivedLine]) -> dict[str, Any]:
     found: Mapping[str, Any] = row._asdict()
     told = {field.name: found.get(field.name) for field in fields(kind)}
     told |= {name: enum(value) for name, enum in _ENUMS.items() if (value := found.get(name)) is not None}
-    return told | {"flags": [flag for flag in ReceivedFlag if found[flag.column]]}
+    return told | {"flags": [flag for flag, column in _COLUMN_OF.items() if found[column]]}

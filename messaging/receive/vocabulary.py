@@ -92,6 +92,16 @@ class ReceivedStatus(StrEnum):
     DELETED = "DELETED"
 
 
+class ReceivedFlag(StrEnum):
+    """What is true of a mail beside its type."""
+
+    MAILING_LIST = "MAILING_LIST"
+    BULK = "BULK"
+    ENCRYPTED = "ENCRYPTED"
+    SIGNED = "SIGNED"
+    SPAM = "SPAM"
+
+
 class LinkStatus(StrEnum):
     """Whether a received mail is tied to the send record it is about."""
 
