@@ -14,8 +14,8 @@ _TYPES = ("text/calendar", "application/ics")
 #: Characters of an object that are searched: the method belongs at its top, before any VEVENT.
 _MAX_SEARCHED_CHARS = 262_144
 #: RFC 5545, 3.1: a line goes on behind a line break and one white-space character.
-_FOLD = re.compile(r"\r?\n[ \t]")
-_METHOD = re.compile(r"^METHOD(?:;[^:\r\n]*)?:[ \t]*([A-Z-]+)", re.IGNORECASE | re.MULTILINE)
+_FOLD = re.compile(r"\n[ \t]")
+_METHOD = re.compile(r"^METHOD(?:;[^:\n]*)?:[ \t]*([A-Z-]+)", re.IGNORECASE | re.MULTILINE)
 
 
 class CalendarInvite:
@@ -36,7 +36,9 @@ def _method(part: Part) -> str | None:
     stated = part.parameters.get("method", "").strip().strip('"').upper()
     if stated:
         return stated
-    found = _METHOD.search(_FOLD.sub("", part.text()[:_MAX_SEARCHED_CHARS]))
+    # Old programs of the Mac end lines with CR alone.
+    lines = part.text()[:_MAX_SEARCHED_CHARS].replace("\r\n", "\n").replace("\r", "\n")
+    found = _METHOD.search(_FOLD.sub("", lines))
     return found[1].upper() if found else None
 
 

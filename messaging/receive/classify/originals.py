@@ -15,6 +15,7 @@ RETURNED_TYPES = frozenset(
         "message/partial",
         "message/rfc822-headers",
         "text/rfc822-headers",
+        "text/rfc822-header",
         "text/rfc822",
         "message/news",
     }
@@ -65,7 +66,15 @@ def _block(part: Part) -> bytes:
 
 @cache
 def _announced() -> re.Pattern[str]:
-    """A line that announces the original, behind dashes and the like. One alternation, longest first."""
+    """A line that announces the original: behind dashes and the like, or one that ends in a colon or says no more.
+
+    One alternation, longest first. Prose that begins so is none: `The original message was received at …`.
+    """
     wordings = sorted((wording.lower() for wording in table("originals")["originals"]), key=len, reverse=True)
     choices = "|".join(r"[ \t]{1,3}".join(map(re.escape, wording.split())) for wording in wordings)
-    return re.compile(rf"^[ \t>*_=|#+~.–—-]{{0,80}}(?:{choices})", re.MULTILINE | re.IGNORECASE)
+    article = r"(?:(?:the|a|an|your|der|die|das|den|le|la|les|el|los|il|lo|o|os|de|het)[ \t])?"
+    return re.compile(
+        rf"^[ \t>]{{0,9}}(?:[*_=|#+~.–—-]{{2,80}}[ \t|>*]{{0,9}}{article}(?:{choices})"
+        rf"|{article}(?:{choices})(?:[^\n:：]{{0,60}}[:：]|[ \t.…]{{0,5}})[ \t]{{0,9}}\r?$)",
+        re.MULTILINE | re.IGNORECASE,
+    )

@@ -53,7 +53,7 @@ def read_subject(subject: str | None) -> AutoSubject:
         else:
             break
         strength = strength or _strength(text)
-    if strength is Strength.NONE and any(phrase in text for phrase in _tables().behind_a_name):
+    if strength is not Strength.PROGRAM and any(phrase in text for phrase in _tables().behind_a_name):
         strength = Strength.PROGRAM
     return AutoSubject(strength, has_prefix)
 
@@ -83,9 +83,11 @@ def _ends(text: str, phrase: str) -> bool:
 
 
 def _comparable(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).translate(_STRAIGHT).casefold()
-    # The dotted capital I of Turkish falls into two characters, and its plain one loses what tells it from an i.
-    return " ".join(folded.replace("i\u0307", "i").replace("ı", "i").split())
+    """Without case, accents and other marks: gateways and capitals of Greek and Turkish lose them."""
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text.translate(_STRAIGHT))
+        text = "".join(char for char in decomposed if not unicodedata.combining(char)).casefold().replace("ı", "i")
+    return " ".join(text.casefold().split())
 
 
 class _Tables(NamedTuple):
