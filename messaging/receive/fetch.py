@@ -16,6 +16,7 @@ from messaging.errors import ReceiveError
 from messaging.files import FileStore
 from messaging.receive.arrival import Reader
 from messaging.receive.classify.chain import classify
+from messaging.receive.connecting import MailboxConnector
 from messaging.receive.imap import ImapConnector, ImapSession
 from messaging.receive.imap_folder import fetch_folder
 from messaging.receive.link import Linker
@@ -64,7 +65,10 @@ class Receiver:
         self._watermarks = Watermarks(engine, lease_timeout_seconds=fetch.lease_timeout_seconds)
         self._linker = Linker(engine, settings)
         self._tokens = Tokens(engine)
-        self._imap = ImapConnector(settings.mail.transport, ticker=ticker, ssl_context_factory=ssl_context_factory)
+        self._connector = MailboxConnector(
+            settings.mail.transport, ticker=ticker, ssl_context_factory=ssl_context_factory
+        )
+        self._imap = ImapConnector(self._connector)
 
     def fetch_mailbox(self, config_id: int) -> int:
         """Store what is new in a mailbox, disabled or not, a batch of each folder; answers how many mails that is.

@@ -10,8 +10,6 @@ import imaplib
 import io
 import re
 import socket
-import ssl
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,9 +19,9 @@ from imapclient import IMAPClient  # type: ignore[import-untyped]
 
 from messaging.clock import Ticker
 from messaging.errors import ReceiveError
+from messaging.receive.connecting import MailboxConnector
+from messaging.receive.imap_answers import fetched, numbers
 from messaging.receive.login import Credential, Login, LoginRefused
-from messaging.settings import MailTransportSettings
-from messaging.tcp import Connector
 
 #: Messages named in one command: servers take lines of about 8,000 octets (RFC 7162, section 4).
 MAX_UIDS = 100
@@ -73,26 +71,17 @@ class Folder:
 class ImapConnector:
     """Connects to IMAP servers; one per process, any thread."""
 
-    def __init__(
-        self,
-        limits: MailTransportSettings,
-        *,
-        ticker: Ticker = time.monotonic,
-        ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-    ) -> None:
-        self._limits = limits
-        self._ticker = ticker
-        self._ssl_context_factory = ssl_context_factory
-        self._ssl_context: ssl.SSLContext | None = None
-        self._connector = Connector(ticker)
+    def __init__(self, connector: MailboxConnector) -> None:
+        self._connector = connector
 
     def connect(self, login: Login) -> "ImapSession":
         """A connection that was greeted, with TLS where the mailbox says so. Raises: ReceiveError."""
+        connector = self._connector
         try:
-            connected = self._connected(login)
+            connected = connector.connect(login)
         except OSError as exc:  # ssl.SSLError and TimeoutError among them
             raise ReceiveError(f"{login.where}: connecting: {_words(exc)}") from exc
-        return ImapSession(login, _WireSettings(connected, self._limits.read_timeout_seconds, self._ticker))
+        return ImapSession(login, _WireSettings(connected, connector.limits.read_timeout_seconds, connector.ticker))
 
     def open(self, login: Login, credential: Credential) -> "ImapSession":
         """A connection that is logged in. Raises: ReceiveError; LoginRefused."""
@@ -103,27 +92,6 @@ class ImapConnector:
             session.close()
             raise
         return session
-
-    def _connected(self, login: Login) -> socket.socket:
-        began, timeout_seconds = self._ticker(), self._limits.connection_timeout_seconds
-        connected = self._connector.connect(login.host, login.port, timeout_seconds)
-        try:
-            if login.is_tls:
-                connected.settimeout(max(0.01, began + timeout_seconds - self._ticker()))
-                # The dot that ends an absolute name is for the look-up alone: no certificate has it.
-                name = login.host.rstrip(".")
-                connected = self._tls().wrap_socket(connected, server_hostname=name)
-            connected.settimeout(self._limits.read_timeout_seconds)
-        except BaseException:
-            connected.close()
-            raise
-        return connected
-
-    def _tls(self) -> ssl.SSLContext:
-        # Loading the certificate authorities takes longer than a handshake: once per process.
-        if self._ssl_context is None:
-            self._ssl_context = self._ssl_context_factory()
-        return self._ssl_context
 
 
 class ImapSession:
@@ -195,24 +163,18 @@ class ImapSession:
             kind, answer = self._wire.uid("SEARCH", f"UID {last_uid + 1}:*")
             if kind != "OK":
                 raise imaplib.IMAP4.error(str(answer))
-        return sorted({uid for uid in _numbers(answer) if uid > last_uid})
+        return sorted({uid for uid in numbers(answer) if uid > last_uid})
 
     def heads(self, uids: Sequence[int]) -> dict[int, Head]:
         """Size, date and header of these messages, as far as they are still there."""
         items = ("RFC822.SIZE", "INTERNALDATE", f"BODY.PEEK[HEADER]<0.{MAX_HEADER_BYTES}>")
         found = {}
         for start in range(0, len(uids), MAX_UIDS):
-            asked = uids[start : start + MAX_UIDS]
-            for uid, answer in self._fetch(asked, items, MAX_HEADER_BYTES).items():
-                header = _octets(answer, b"BODY[HEADER]")
+            for uid, answer in self._fetch(uids[start : start + MAX_UIDS], items, MAX_HEADER_BYTES).items():
+                header, size = _octets(answer, b"BODY[HEADER]"), answer.get(b"RFC822.SIZE")
                 if header is not None:
-                    size, date = answer.get(b"RFC822.SIZE"), answer.get(b"INTERNALDATE")
-                    found[uid] = Head(
-                        uid=uid,
-                        size=size if isinstance(size, int) else None,
-                        internal_date=_in_utc(date),
-                        header=header,
-                    )
+                    date = _in_utc(answer.get(b"INTERNALDATE"))
+                    found[uid] = Head(uid, size if isinstance(size, int) else None, date, header)
         return found
 
     def bodies(self, uids: Sequence[int], max_bytes: int) -> dict[int, bytes]:
@@ -231,23 +193,17 @@ class ImapSession:
             self._wire.shutdown()
         self.is_usable = False
 
-    def _fetch(self, uids: Sequence[int], items: Sequence[str], bytes_each: int) -> Mapping[int, Mapping[bytes, Any]]:
+    def _fetch(self, uids: Sequence[int], items: Sequence[str], bytes_each: int) -> dict[int, Mapping[bytes, Any]]:
         with self._mapped("FETCH failed"):
             self._wire.expect(_SMALL_ANSWER + len(uids) * (bytes_each + _OVERHEAD))
-            try:
-                answers: Mapping[int, Mapping[bytes, Any]] = self._client.fetch(uids, items)
-            except imaplib.IMAP4.abort:
-                raise
-            except imaplib.IMAP4.error:
-                # "NO some of the requested messages no longer exist" hides the others.
-                if len(uids) == 1:
-                    raise
-                answers = {}
-            else:
-                return answers
-        for uid in uids:
-            answers = {**answers, **self._fetch([uid], items, bytes_each)}
-        return answers
+            kind, answer = self._wire.uid("FETCH", ",".join(map(str, uids)), f"({' '.join(items)})")
+            if kind == "OK":
+                found = fetched(answer)
+                return {uid: found[uid] for uid in uids if uid in found}
+            # "NO some of the requested messages no longer exist" says nothing of the others.
+            if len(uids) == 1:
+                raise imaplib.IMAP4.error(str(answer))
+        return {uid: found for one in uids for uid, found in self._fetch([one], items, bytes_each).items()}
 
     @contextlib.contextmanager
     def _mapped(self, what: str, *, secret: str = "", refusal: type[ReceiveError] = ReceiveError) -> Iterator[None]:
@@ -285,7 +241,6 @@ class _Client(IMAPClient):  # type: ignore[misc]
         super().__init__(login.host, login.port, ssl=login.is_tls, timeout=settings.read_timeout_seconds)
         # It asks imaplib for everything that passes, regular expressions among it, and throws it away.
         self.wire.debug = 0
-        self.normalise_times = False
 
     def _create_IMAP4(self) -> "_Wire":  # noqa: N802 - imapclient's name
         return self.wire
@@ -369,15 +324,6 @@ def _once(answer: bytes) -> Callable[[bytes], bytes]:
     """Answers the first challenge; the next one tells of a failure, and waits for an empty answer (RFC 7628, 3.2.3)."""
     answers = iter([answer])
     return lambda _challenge: next(answers, b"")
-
-
-def _numbers(answer: Sequence[Any]) -> Iterator[int]:
-    """Of all lines of a SEARCH; what stands behind the numbers, as MODSEQ does, is left."""
-    for line in answer:
-        for word in line.split() if isinstance(line, bytes) else ():
-            if not (word.isdigit() and len(word) <= 10):
-                break
-            yield int(word)
 
 
 def _in_utc(date: object) -> datetime | None:

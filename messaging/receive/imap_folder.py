@@ -7,30 +7,22 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from messaging.errors import ReceiveError
 from messaging.receive.arrival import Arrival, Incoming, Origin
 from messaging.receive.headers import parse_headers
+from messaging.receive.hold import Hold, Superseded
 from messaging.receive.imap import Head, ImapSession
 from messaging.receive.message_ids import spelled
 from messaging.receive.record import cut
 from messaging.receive.run import Run
 from messaging.receive.store import Stored
-from messaging.receive.watermark import Lease
 
 logger = logging.getLogger(__name__)
 
-#: Mails stored, or seconds passed, after which the holder of a folder says that it lives.
-HEARTBEAT_MAILS, HEARTBEAT_SECONDS = 20, 30.0
 #: Mails that are asked for in one command and stored in one transaction, and their octets together as reported.
 GROUP_MAILS, GROUP_BYTES = 20, 1_048_576
 #: Octets of one mail that come with a group, whatever size its server reported: what is longer is asked for alone.
 GROUP_MAIL_BYTES = 1_048_576
-
-
-class _Superseded(Exception):
-    """Another worker holds the folder now. What is stored stays."""
 
 
 @dataclass(slots=True)
@@ -51,32 +43,19 @@ def fetch_folder(session: ImapSession, run: Run, folder_name: str) -> None:
         ReceiveError: The server failed. What was stored stays, and the lease is free.
         SQLAlchemyError: The database did, likewise; the lease is free unless it could not be written either.
     """
-    mailbox = run.mailbox
-    lease = run.watermarks.acquire(mailbox.config_id, folder_name, tenant_id=mailbox.tenant_id)
-    if lease is None:
-        return
-    batch = _Batch(session, run, folder_name, lease)
-    try:
-        batch.fetch()
-    except _Superseded:
-        logger.warning("a folder was taken over during its fetch", extra={"config_id": mailbox.config_id})
-    except BaseException:
-        batch.give_up()
-        raise
-    else:
-        lease.release(batch.done_uid)
+    hold = Hold.take(run, folder_name)
+    if hold is not None:
+        with hold:
+            _Batch(session, run, hold).fetch()
 
 
 class _Batch:
-    def __init__(self, session: ImapSession, run: Run, folder_name: str, lease: Lease) -> None:
+    def __init__(self, session: ImapSession, run: Run, hold: Hold) -> None:
         self._session = session
         self._run = run
-        self._folder_name = folder_name
-        self._lease = lease
-        #: The highest UID up to which everything is done; 0 before the first one.
-        self.done_uid = 0
-        self._stored_since = 0
-        self._heartbeat_at = run.ticker() + HEARTBEAT_SECONDS
+        self._hold = hold
+        self._folder_name = hold.folder_name
+        self._lease = hold.lease
 
     def fetch(self) -> None:
         config_id, tenant_id = self._run.mailbox.config_id, self._run.mailbox.tenant_id
@@ -97,15 +76,6 @@ class _Batch:
                 break
             self._take(origin, step)
 
-    def give_up(self) -> None:
-        """Let the folder go after a failure, with the watermark at what is done."""
-        try:
-            if self.done_uid <= self._lease.last_seen_uid or self._lease.heartbeat(self.done_uid):
-                self._lease.release_failed()
-        except SQLAlchemyError as exc:
-            # The failure itself is raised; the lease runs out.
-            logger.warning("a lease could not be given back", extra={"error": type(exc).__name__})
-
     def _check_validity(self, uid_validity: int) -> None:
         known = self._lease.uid_validity
         if known is None:
@@ -117,7 +87,7 @@ class _Batch:
         else:
             return
         if not is_mine:
-            raise _Superseded
+            raise Superseded
 
     def _wanted(self, origin: Origin, heads: dict[int, Head]) -> dict[int, Head]:
         """Those whose bodies are needed: to store them, or to tell whether they are what is stored."""
@@ -146,21 +116,13 @@ class _Batch:
         )
 
     def _take(self, origin: Origin, step: _Step) -> None:
-        self._keep_alive()
+        self._hold.keep_alive()
         arrivals = list(self._arrivals(origin, step.heads))
         for kept in self._run.keep(arrivals):
-            self.done_uid = int(kept.arrival.incoming.server_uid)
-            self._stored_since += 1
-        self.done_uid = step.last_uid
-        self._keep_alive()
-
-    def _keep_alive(self) -> None:
-        if self._stored_since < HEARTBEAT_MAILS and self._run.ticker() < self._heartbeat_at:
-            return
-        if not self._lease.heartbeat(self.done_uid):
-            raise _Superseded
-        self._stored_since = 0
-        self._heartbeat_at = self._run.ticker() + HEARTBEAT_SECONDS
+            self._hold.done_uid = int(kept.arrival.incoming.server_uid)
+            self._hold.stored()
+        self._hold.done_uid = step.last_uid
+        self._hold.keep_alive()
 
     def _arrivals(self, origin: Origin, heads: Sequence[Head]) -> Iterator[Arrival]:
         """What is still there of these, read."""

@@ -10,16 +10,14 @@ import poplib
 import re
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, Self
 
-from messaging.clock import Ticker
 from messaging.errors import ReceiveError
+from messaging.receive.connecting import MailboxConnector
 from messaging.receive.login import Credential, Login, LoginRefused
-from messaging.tcp import Connector
 
 #: Octets of an answer to LIST or UIDL: of a maildrop with some 500,000 messages.
 MAX_LISTING_BYTES = 32 * 1024 * 1024
@@ -78,16 +76,15 @@ class Entry:
 class _Client(poplib.POP3):
     """poplib on a socket of ours."""
 
-    def __init__(self, connected: socket.socket, login: Login, timeout_seconds: float) -> None:
+    def __init__(self, connected: socket.socket, login: Login) -> None:
         self._connected = connected
         try:
-            super().__init__(login.host, login.port, timeout_seconds)
+            super().__init__(login.host, login.port)
         except BaseException:
             self.drop()
             raise
 
-    def _create_socket(self, timeout: float) -> socket.socket:
-        self._connected.settimeout(timeout)
+    def _create_socket(self, timeout: object) -> socket.socket:
         return self._connected
 
     def drop(self) -> None:
@@ -112,49 +109,31 @@ class _Client(poplib.POP3):
 class Pop3Session:
     """From the greeting to QUIT. Not for two threads at once."""
 
-    def __init__(
-        self,
-        login: Login,
-        *,
-        connector: Connector,
-        connection_timeout_seconds: float,
-        read_timeout_seconds: float,
-        deadline: float = float("inf"),
-        ticker: Ticker = time.monotonic,
-        ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
-    ) -> None:
-        """Connect, with TLS where the mailbox says so, and read the greeting.
+    def __init__(self, login: Login, connector: MailboxConnector, *, deadline: float = float("inf")) -> None:
+        """Connect and read the greeting.
 
-        `deadline`: the ticker's seconds at which the session breaks off in the middle of an answer.
+        `deadline`: the connector's ticker's seconds at which the session breaks off in the middle of an answer.
 
         Raises: ReceiveError; MaildropBusy.
         """
         self._login = login
-        self._ticker = ticker
+        self._ticker = connector.ticker
         self._deadline = deadline
         with self._translated("connecting"):
-            self._client = self._connect(
-                connector, connection_timeout_seconds, read_timeout_seconds, ssl_context_factory
-            )
+            self._client = _Client(connector.connect(login), login)
 
-    def _connect(
-        self,
-        connector: Connector,
-        connection_timeout_seconds: float,
-        read_timeout_seconds: float,
-        ssl_context_factory: Callable[[], ssl.SSLContext],
-    ) -> _Client:
-        until = self._ticker() + connection_timeout_seconds
-        connected = connector.connect(self._login.host, self._login.port, connection_timeout_seconds)
+    @classmethod
+    def open(
+        cls, login: Login, credential: Credential, connector: MailboxConnector, *, deadline: float = float("inf")
+    ) -> Self:
+        """A session that is logged in: it locks the maildrop until it ends. Raises: as `log_in`."""
+        session = cls(login, connector, deadline=deadline)
         try:
-            if self._login.is_tls:
-                # What the TCP connection left of the time.
-                connected.settimeout(max(0.1, until - self._ticker()))
-                connected = ssl_context_factory().wrap_socket(connected, server_hostname=self._login.host)
-            return _Client(connected, self._login, read_timeout_seconds)
+            session.log_in(credential)
         except BaseException:
-            connected.close()
+            session.close()
             raise
+        return session
 
     @property
     def greeting(self) -> str:
@@ -167,7 +146,7 @@ class Pop3Session:
         Raises: LoginRefused; MaildropBusy; ReceiveError.
         """
         if _CONTROL.search(self._login.username + credential.secret):
-            raise LoginRefused(f"{self._login.where}: logging in: username or password has a line break in it")
+            raise LoginRefused(f"{self._login.where}: logging in: username or password has a control character in it")
         with self._translated("logging in", secret=credential.secret, refusal=LoginRefused):
             if credential.is_token:
                 self._authenticate(credential)

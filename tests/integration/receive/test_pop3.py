@@ -10,9 +10,10 @@ import trustme
 
 from messaging.embedded import free_port
 from messaging.errors import ReceiveError
+from messaging.receive.connecting import MailboxConnector
 from messaging.receive.login import Credential, Login, LoginRefused
 from messaging.receive.pop3 import CommandRefused, Entry, MaildropBusy, Pop3Session, TooLong
-from messaging.tcp import Connector
+from messaging.settings import MailTransportSettings
 from tests.far_end.pop3_server import GREETING, ScriptedPop3Server
 
 HELLO = b"From: a@example.com\r\nSubject: hello\r\n\r\n.first line\r\n..\r\nlast\r\n"
@@ -30,17 +31,17 @@ def login(port: int, **changed: Any) -> Login:
 def connect() -> Iterator[Open]:
     opened = []
 
-    def connect(port: int, *, read_timeout_seconds: float = 10, **more: Any) -> Pop3Session:
-        changed = {name: more.pop(name) for name in ("is_tls", "host", "username") if name in more}
-        opened.append(
-            Pop3Session(
-                login(port, **changed),
-                connector=Connector(time.monotonic),
-                connection_timeout_seconds=5,
-                read_timeout_seconds=read_timeout_seconds,
-                **more,
-            )
-        )
+    def connect(
+        port: int,
+        *,
+        read_timeout_seconds: float = 10,
+        deadline: float = float("inf"),
+        ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        **changed: Any,
+    ) -> Pop3Session:
+        limits = MailTransportSettings(read_timeout_seconds=read_timeout_seconds)
+        connector = MailboxConnector(limits, ssl_context_factory=ssl_context_factory)
+        opened.append(Pop3Session(login(port, **changed), connector, deadline=deadline))
         return opened[-1]
 
     yield connect
@@ -152,7 +153,7 @@ def test_a_refused_login_shows_the_servers_words_without_the_password(connect: O
 def test_a_line_break_in_a_credential_is_no_command(connect: Open, username: str) -> None:
     with ScriptedPop3Server() as server:
         session = connect(server.port, username=username)
-        with pytest.raises(LoginRefused, match="line break"):
+        with pytest.raises(LoginRefused, match="control character"):
             session.log_in(Credential("secret\r\nDELE 1" if username == "ann" else "secret"))
         assert server.commands == []
 
