@@ -21,6 +21,10 @@ _STATUS_BEHIND_A_CODE = re.compile(r"(?<!\d)([45])\d\d(?:[ ,:/-]{1,3}|[ -]?)[#\[
 _STATUS_MARKED = re.compile(
     rf"(?:#|\[|\(|status[: =]{{1,3}}|code[: =]{{1,3}}|error[: =]{{1,3}})({_ENHANCED})", re.IGNORECASE
 )
+_COMMAND = re.compile(
+    r"rcpt to|mail from|data command|<<< ?[45]|smtp error|remote (?:host|server)|\bsaid: ?[45]|mailbox|recipient|user unknown",
+    re.IGNORECASE,
+)
 _VERSION = re.compile(
     r"(?:version|ver\.?|v\.?|release|exim|postfix|sendmail|mdaemon|server)[ /-]{0,2}\Z", re.IGNORECASE
 )
@@ -57,6 +61,13 @@ def _marked(text: str) -> list[str]:
 def _anywhere(text: str) -> list[str]:
     found = _STATUS.finditer(text)
     return [one[1] for one in found if not _VERSION.search(text, max(0, one.start() - 12), one.start())]
+
+
+def is_dialogue(text: str) -> bool:
+    """Whether a text quotes a mail server: both codes together, an enhanced code in marks, or the command answered."""
+    if _CODE_THEN_ENHANCED.search(text) or _STATUS_MARKED.search(text):
+        return True
+    return reply_code(text) is not None and _COMMAND.search(text) is not None
 
 
 def is_generic(status: str) -> bool:

@@ -22,18 +22,28 @@ class Evidence:
     @property
     def has_certain_subject(self) -> bool:
         """Whether only mail servers write such a subject."""
-        return self._is_named("certain")
+        return self._subject_is("certain") and not _subjects("goods").is_in(self._subject)
 
     @property
     def has_possible_subject(self) -> bool:
         """Whether the subject may be that of a report."""
-        return self._is_named("possible")
+        return self._subject_is("possible") or self._subject_is("certain")
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether the subject is that of another of a mail system's messages, such as a warning of its quota."""
+        return self._subject_is("notices")
 
     @property
     def has_code(self) -> bool:
         """Whether a reply or enhanced code stands in subject or own text."""
-        text = f"{self._message.subject or ''}\n{self._own_text()}"
+        text = self._said()
         return codes.reply_code(text) is not None or codes.enhanced_code(text) is not None
+
+    @property
+    def quotes_server(self) -> bool:
+        """Whether the codes stand as mail servers write them: a price or a number of an order does not."""
+        return codes.is_dialogue(self._said())
 
     @property
     def tells_an_outcome(self) -> bool:
@@ -71,6 +81,12 @@ class Evidence:
             return False
         # Behind `Automatic reply:` stand the words of the mail that is answered.
         return read_subject(self._message.subject).strength is not Strength.PROGRAM
+
+    def _subject_is(self, kind: str) -> bool:
+        return _subjects(kind).is_in(self._subject) and not senders.is_answer(self._message)
+
+    def _said(self) -> str:
+        return f"{self._message.subject or ''}\n{self._own_text()}"
 
     def _own_text(self) -> str:
         return own_text(self._message.rule_text)[:MAX_TEXT_CHARS]

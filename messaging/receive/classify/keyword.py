@@ -23,16 +23,20 @@ def _is_report(message: ParsedMail) -> bool:
     if senders.is_answer(message):
         return False
     signs = Evidence(message)
-    is_machine = senders.is_machine(message)
-    if signs.has_certain_subject:
-        if is_machine and not signs.is_bulk:
-            return True
-        return not signs.is_bulk and signs.tells_an_outcome and (signs.has_code or signs.has_original)
-    if signs.is_bulk:
+    if signs.is_bulk or signs.is_notice:
         return False
+    is_machine = senders.is_machine(message)
+    if signs.has_certain_subject and is_machine:
+        return True
     if signs.has_possible_subject:
-        return signs.has_code and (is_machine or (signs.tells_an_outcome and signs.has_original))
-    return is_machine and signs.has_code and signs.tells_an_outcome
+        if is_machine:
+            return signs.tells_an_outcome and (signs.quotes_server or signs.has_original)
+        return signs.quotes_server and (signs.tells_an_outcome or signs.has_original) and not _answers(message)
+    return is_machine and signs.quotes_server and signs.tells_an_outcome
+
+
+def _answers(message: ParsedMail) -> bool:
+    return any(name in message.headers for name in ("In-Reply-To", "References"))
 
 
 RULE = Keyword()

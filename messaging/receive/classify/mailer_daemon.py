@@ -24,21 +24,17 @@ def _is_report(message: ParsedMail) -> bool:
     has_null_path = senders.has_null_path(message)
     if signs.is_report or (signs.names_failed and not senders.is_answer(message)):
         return True
-    if senders.is_answer(message) and not has_null_path:
+    if (senders.is_answer(message) and not has_null_path) or signs.is_notice:
         return False
     if senders.is_daemon(message):
         return True
     if senders.is_postmaster(message):
         return signs.has_certain_subject or signs.tells_an_outcome or signs.has_code or signs.has_original
-    is_automatic = has_null_path or senders.is_automatic(message)
-    return (
-        is_automatic
-        and not signs.is_bulk
-        and (
-            (signs.has_certain_subject and (signs.tells_an_outcome or signs.has_code or signs.has_original))
-            or (signs.has_original and signs.tells_an_outcome and signs.has_code)
-        )
-    )
+    if signs.is_bulk or not (has_null_path or senders.is_automatic(message)):
+        return False
+    if signs.has_certain_subject:
+        return signs.tells_an_outcome or signs.has_code or signs.has_original
+    return signs.tells_an_outcome and signs.quotes_server and (has_null_path or signs.has_original)
 
 
 RULE = MailerDaemon()
