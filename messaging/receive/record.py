@@ -1,19 +1,50 @@
-"""An arrival as a row of `mail_receive_record` (`receive.md` 10)."""
+"""Arrivals as rows of `mail_receive_record` (`receive.md` 10), and the statement that writes them."""
 
 from collections.abc import Iterable
 from typing import Any
 
+from sqlalchemy import TextClause, text
+from sqlalchemy.dialects import postgresql
+
 from messaging.receive.arrival import Arrival
 from messaging.receive.charsets import storable
 from messaging.receive.classification import Classification
+from messaging.receive.models import MAIL_RECEIVE_RECORD
 from messaging.receive.vocabulary import LinkStatus, MailType
 
 #: What may be about a mail that was sent.
 _ABOUT_A_MAIL = frozenset({MailType.BOUNCE, MailType.READ_RECEIPT, MailType.FEEDBACK_REPORT})
 
 
+#: What the fetch writes; the rest is the database's, or comes later.
+COLUMNS = (
+    *("tenant_id", "server_config_id", "folder_name", "message_id", "server_uid", "uid_validity", "duplicate_of"),
+    *("content_sha256", "size", "from_address", "from_name", "to_addresses", "cc_addresses", "subject", "body_text"),
+    *("body_html", "body_mode", "attachments", "eml_file_id", "received_at", "date_header", "truncation_reason"),
+    *("mail_type", "type_detail", "is_mailing_list", "is_bulk", "is_encrypted", "is_signed", "is_spam"),
+    *("original_message_id", "reference_ids", "verp_record_id", "smtp_reply_code", "enhanced_status_code"),
+    *("diagnostic_message", "failed_recipients", "bounce_kind", "bounce_action", "bounce_reason", "hard_bounce"),
+    *("bounce_recipients", "link_status"),
+)
+
+
+def insertion() -> TextClause:
+    """Inserts what is not there yet, of `rows`, a JSON list of objects by column; answers ids and keys.
+
+    One parameter, whatever the number of rows: a list of 900 costs more to bind than PostgreSQL needs for the rows.
+    """
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    typed = ", ".join(f"{name} {MAIL_RECEIVE_RECORD.c[name].type.compile(dialect)}" for name in COLUMNS)
+    values = ", ".join("coalesce(received_at, now())" if name == "received_at" else name for name in COLUMNS)
+    return text(
+        f"INSERT INTO mail_receive_record ({', '.join(COLUMNS)}) SELECT {values}"  # noqa: S608 - our own names
+        f" FROM json_to_recordset(CAST(:rows AS json)) AS given({typed})"
+        " ON CONFLICT (server_config_id, message_id) DO NOTHING RETURNING id, message_id"
+    )
+
+
 def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
-    """All that the fetch writes but `duplicate_of` and the files; texts cut to their columns, safe to store."""
+    """All of `COLUMNS` but `duplicate_of` and the files, as JSON; texts cut to their columns, safe to store."""
     mail, classification, incoming, origin = arrival.mail, arrival.classification, arrival.incoming, arrival.origin
     return {
         "tenant_id": origin.tenant_id,
@@ -32,7 +63,7 @@ def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
         "body_text": _text(mail.body_text),
         "body_html": _text(mail.body_html),
         "body_mode": mail.body_mode,
-        "received_at": arrival.received_at,
+        "received_at": arrival.received_at and arrival.received_at.isoformat(),
         "date_header": cut(mail.date_header, 255),
         "truncation_reason": arrival.truncation_reason,
         **_classified(classification),

@@ -5,27 +5,27 @@ store behind a URL gets is written before it begins, so no transaction waits for
 (`arrival`).
 """
 
+import contextlib
+import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, select
 from sqlalchemy.exc import DBAPIError
 
 from messaging import metrics
 from messaging.clock import Clock, utc_now
-from messaging.db.base import Timestamp
 from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_away, sqlstate
-from messaging.errors import PreparationError
+from messaging.errors import PreparationError, ReceiveError
 from messaging.files import FileStore, LaidFile
 from messaging.receive.archive import EML_TYPE, eml_name, is_archived
 from messaging.receive.arrival import Arrival
 from messaging.receive.models import MAIL_RECEIVE_RECORD
-from messaging.receive.record import row_of
+from messaging.receive.record import insertion, row_of
 from messaging.receive.vocabulary import TruncationReason
 
 logger = logging.getLogger(__name__)
@@ -36,12 +36,7 @@ MAX_RACES = 5
 _ABOUT_THE_VALUES = frozenset({"22", "23", "54"})
 
 _t = MAIL_RECEIVE_RECORD.c
-_INSERT = (
-    insert(MAIL_RECEIVE_RECORD)
-    .values(received_at=func.coalesce(bindparam("received", type_=Timestamp), func.now()))
-    .on_conflict_do_nothing(index_elements=[_t.server_config_id, _t.message_id])
-    .returning(_t.id, _t.message_id)
-)
+_INSERT = insertion()
 _STORED = select(
     _t.id,
     _t.message_id,
@@ -180,16 +175,22 @@ class Store:
         return self._keep([arrival.without_content()])[0]
 
     def _keep(self, group: Sequence[Arrival]) -> list[Kept]:
-        for _ in range(MAX_RACES - 1):
-            try:
-                return self._try_to_keep(group)
-            except _Overtaken:
-                continue
-        return self._try_to_keep(group)
+        # Hardly ever is one of them stored: the insert itself tells. Files are not written only to be taken back.
+        with contextlib.suppress(_Overtaken):
+            if not any(self._has_files(arrival) for arrival in group):
+                return self._try_to_keep(group, {})
+        for _ in range(MAX_RACES):
+            keys = (key for arrival in group for key in arrival.keys)
+            with contextlib.suppress(_Overtaken):
+                return self._try_to_keep(group, self.known(group[0].origin.config_id, keys))
+        raise ReceiveError(f"a mail of mailbox {group[0].origin.config_id} is stored and deleted again and again")
 
-    def _try_to_keep(self, group: Sequence[Arrival]) -> list[Kept]:
-        config_id = group[0].origin.config_id
-        taken = self.known(config_id, (key for arrival in group for key in arrival.keys))
+    def _has_files(self, arrival: Arrival) -> bool:
+        return self._files is not None and (
+            bool(arrival.mail.attachments) or is_archived(arrival, archive_eml=self._archive_eml)
+        )
+
+    def _try_to_keep(self, group: Sequence[Arrival], taken: dict[str, Stored]) -> list[Kept]:
         verdicts = [_verdict(arrival, taken) for arrival in group]
         plans = [verdict for verdict in verdicts if isinstance(verdict, _Plan)]
         ids = self._write(plans) if plans else {}
@@ -233,8 +234,8 @@ class Store:
             for plan in plans:
                 self._lay_down(plan)
             with self._engine.begin() as connection:
-                rows = [self._row(connection, plan) for plan in plans]
-                ids = {row.message_id: row.id for row in connection.execute(_INSERT, rows)}
+                rows = json.dumps([self._row(connection, plan) for plan in plans], ensure_ascii=False)
+                ids = {row.message_id: row.id for row in connection.execute(_INSERT, {"rows": rows})}
                 if len(ids) < len(plans):
                     raise _Overtaken
                 is_committing = True
@@ -247,7 +248,6 @@ class Store:
 
     def _row(self, connection: Connection, plan: _Plan) -> dict[str, Any]:
         row = row_of(plan.arrival, plan.key)
-        row["received"] = row.pop("received_at")
         row["duplicate_of"] = plan.duplicate_of
         row["attachments"] = [self._entered(connection, *file) for file in plan.files] or None
         row["eml_file_id"] = None
