@@ -13,6 +13,8 @@ from messaging.receive.encoded_words import decode_words
 MAX_ADDRESSES = 10_000
 #: Characters within which a quoted string, a comment or an address in angle brackets ends.
 _MAX_TOKEN_CHARS = 4_000
+#: Words and spaces of a display name that are read.
+_MAX_PIECES = 1_000
 
 _QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ANGLE = re.compile(rf'<([^<>"]*+(?:{_QUOTED.pattern}[^<>"]*+)*+)>', re.DOTALL)
@@ -20,6 +22,7 @@ _ENCODED_WORD = re.compile(r'=\?[^?\s]++\?[bBqQ]\?[^?<>"]*+\?=')
 _LITERAL = re.compile(r'\[[^\[\]<>,;"]*+\]')
 _ATOM = re.compile(r"""[^\s"<>()\[\],;:=]++""")
 _SPACE = re.compile(r"\s+")
+_SEPARATORS = re.compile(r"[,;\s]+")
 _COMMENT_MARK = re.compile(r"\\.|[()]", re.DOTALL)
 _AROUND_AT = re.compile(" ?@ ?")
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
@@ -88,7 +91,7 @@ class _Reader:
                 self._comment()
             case "," | ";":
                 self._end_entry(is_comma=char == ",")
-                self._at += 1
+                self._at = self._end_of(_SEPARATORS)
             case ":":
                 # What stood before it is the name of a group, which nobody asks for.
                 self._pieces.clear()
@@ -102,10 +105,18 @@ class _Reader:
         if found is None:
             self._at += 1
             if char not in ">)":
-                self._pieces.append(char)
+                self._append(char)
             return
         self._at = found.end()
-        self._pieces.append(" " if pattern is _SPACE else found.group())
+        self._append(" " if pattern is _SPACE else found.group())
+
+    def _append(self, piece: str) -> None:
+        if len(self._pieces) < _MAX_PIECES:
+            self._pieces.append(piece)
+
+    def _end_of(self, pattern: re.Pattern[str]) -> int:
+        found = pattern.match(self._value, self._at)
+        return found.end() if found else self._at
 
     def _closed(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
         opening, start = self._value[self._at], self._at
@@ -120,7 +131,7 @@ class _Reader:
     def _quoted(self) -> None:
         found = self._closed(_QUOTED)
         if found is not None:
-            self._pieces.append(found.group())
+            self._append(found.group())
 
     def _bracketed(self) -> None:
         found = self._closed(_ANGLE)
@@ -140,7 +151,7 @@ class _Reader:
             depth += {"(": 1, ")": -1}.get(mark.group(), 0)
             if depth == 0:
                 self._comments.append(_PAIR.sub(r"\1", self._value[start + 1 : mark.start()]))
-                self._pieces.append(" ")
+                self._append(" ")
                 self._at = mark.end()
                 return
         self._unclosed_until["("] = start + _MAX_TOKEN_CHARS

@@ -29,23 +29,27 @@ def read_bodies(root: Part) -> Bodies:
     """
     plain: str | None = None
     html: str | None = None
+    derived: str | None = None
     for_rules: list[str] = []
     wanted = MAX_RULE_TEXT_CHARS
     for part, has_plain_twin in _candidates(root):
-        is_first = (plain if part.content_type == "text/plain" else html) is None
+        is_plain = part.content_type == "text/plain"
+        is_first = (plain if is_plain else html) is None
         is_for_rules = wanted > 0 and not has_plain_twin
         text = part.text() if is_first or is_for_rules else ""
         if not text or text.isspace():
             continue
-        if part.content_type == "text/plain":
-            plain = text if plain is None else plain
+        if is_plain:
+            plain = text if is_first else plain
         else:
-            html = text if html is None else html
-            text = (text_of_html(text) or "") if is_for_rules else ""
+            readable = (text_of_html(text) or "") if not has_plain_twin else ""
+            html, derived = (text, readable or None) if is_first else (html, derived)
+            text = readable
         if is_for_rules and text:
             for_rules.append(text[:wanted])
             wanted -= len(text) + 1
-    derived = text_of_html(html) if html is not None and plain is None else None
+    if plain is None and html is not None and derived is None:
+        derived = text_of_html(html)
     return Bodies(plain if plain is not None else derived, html, _mode(plain, html), "\n".join(for_rules))
 
 

@@ -63,7 +63,6 @@ _META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2
 _META_OCTETS = 1_024
 #: Share of damaged characters, among those beyond ASCII, up to which a declared charset is believed.
 _BELIEVED_DAMAGE = 0.2
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -85,7 +84,8 @@ def decode(octets: bytes, charset: str | None) -> str:
         except ValueError:
             continue
     text = octets.decode(codec, "replace").removeprefix("\ufeff")
-    if text.count("\ufffd") <= _BELIEVED_DAMAGE * sum(map(len, _BEYOND_ASCII.findall(text))):
+    beyond_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if text.count("\ufffd") <= _BELIEVED_DAMAGE * beyond_ascii:
         return text
     return octets.decode("cp1252", "replace")
 
@@ -112,8 +112,4 @@ def storable(text: str) -> str:
     """Without NUL, and with U+FFFD for lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _SURROGATES.sub("\ufffd", text)
-    return text
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

@@ -20,7 +20,7 @@ _MAX_PADDING = 1_000
 #: Lines of one part that begin like its delimiter and are none. Boundaries are chosen so that there are none.
 _MAX_LOOKALIKES = 10_000
 
-_AFTER_BOUNDARY = re.compile(rb"(--)?[ \t]*+(?:\r{0,2}\n|\r|\Z)")
+_AFTER_BOUNDARY = re.compile(rb"(--)?[ \t]*+(?:\r{0,3}\n|\r|\Z)")
 _LINE_ENDS = (b"\r\r\n", b"\r\n", b"\n", b"\r")
 #: The first line of a multipart that tells no boundary, followed by a field.
 _FIRST_DELIMITER = re.compile(rb"(?<![^\r\n])--([^\r\n]{1,200})\r?\n[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-")

@@ -11,7 +11,7 @@ _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOISE = bytes(octet for octet in range(256) if octet not in _BASE64 + b"=")
 _PIECE = re.compile(rb"[A-Za-z0-9+/]+")
 _LINE = re.compile(rb"[^\r\n]+")
-_SOFT_BREAK = re.compile(rb"=(?:[ \t]+(?=[\r\n])|\r(?!\n))")
+_SPACED_SOFT_BREAK = re.compile(rb"=[ \t]+(?=[\r\n])")
 _UU_BEGIN = re.compile(rb"^begin [0-7]{3,4} ", re.MULTILINE)
 _UU_NAMES = frozenset(["uuencode", "x-uuencode", "uue", "x-uue"])
 
@@ -51,8 +51,13 @@ def decode_quoted_printable(octets: bytes) -> bytes:
     """Quoted-printable; `=` before anything but two hexadecimal digits or a line end stays."""
     if b"=" not in octets:
         return octets
-    # The decoder takes `=` and CR for a soft break and drops all up to the next LF, and no spaces before a line end.
-    return binascii.a2b_qp(_SOFT_BREAK.sub(lambda found: b"=" if found.group()[1:2] != b"\r" else b"=\n", octets))
+    # The decoder leaves spaces before the line end of a soft break, and after `=` and CR drops all up to the next LF.
+    repaired, position = bytearray(), 0
+    for found in _SPACED_SOFT_BREAK.finditer(octets):
+        repaired += octets[position : found.start() + 1]
+        position = found.end()
+    whole = repaired + octets[position:] if position else octets
+    return binascii.a2b_qp(whole.replace(b"=\r\n", b"=\n").replace(b"=\r", b"=\n"))
 
 
 def decode_uuencoded(octets: bytes) -> bytes:
