@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from messaging.receive.classification import Classification
+from messaging.receive.classify import keyword
+from messaging.receive.classify.evidence import Evidence
 from messaging.receive.classify.flags import is_list_mail
-from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.classify.phrases import table
 from messaging.receive.classify.reply_subjects import AutoSubject, Strength, read_subject
 from messaging.receive.classify.structure import has_header, header_words, parts_of, report_type
 from messaging.receive.headers import Headers
@@ -15,6 +17,8 @@ from messaging.receive.vocabulary import MailType
 
 _ANSWER_HEADERS = ("In-Reply-To", "References")
 _DENIALS = frozenset({"", "no", "false", "0"})
+#: Values of Auto-Submitted that do not say a program wrote the mail: a rule that passes on a person's marks it, too.
+_WRITTEN_BY_PERSONS = _DENIALS | {"auto-forwarded"}
 
 
 class AutoReply:
@@ -35,9 +39,9 @@ class AutoReply:
             return None
         subject = read_subject(message.subject)
         says_so = is_replied or _has_sign(headers)
-        if not says_so and not _looks_so(headers, subject, is_generated=bool(submitted - _DENIALS)):
+        if not says_so and not _looks_so(headers, subject, is_generated=bool(submitted - _WRITTEN_BY_PERSONS)):
             return None
-        if _is_bounce(message, subject):
+        if _is_bounce(message):
             return None
         return Classification(MailType.AUTO_REPLY, reference_ids=tuple(dict.fromkeys(_answered(headers))))
 
@@ -79,13 +83,12 @@ def _is_sent_to_many(headers: Headers) -> bool:
     return not is_newsletter and bool(header_words(headers, "Precedence") & {"bulk", "junk"})
 
 
-def _is_bounce(message: ParsedMail, subject: AutoSubject) -> bool:
-    """Whether it reports a failure in spite of its marks. Behind `Automatic reply:` stand somebody else's words."""
-    if has_header(message.headers, "X-Failed-Recipients"):
+def _is_bounce(message: ParsedMail) -> bool:
+    """Whether it reports a failure in spite of its marks."""
+    signs = Evidence(message)
+    if signs.names_failed or any(report_type(part) == "delivery-status" for part in parts_of(message)):
         return True
-    if any(report_type(part) == "delivery-status" for part in parts_of(message)):
-        return True
-    return subject.strength is Strength.NONE and _bounce_subjects().is_in(comparable(message.subject or ""))
+    return signs.has_certain_subject and keyword.RULE.match(message) is not None
 
 
 def _answered(headers: Headers) -> Iterator[str]:
@@ -99,11 +102,6 @@ def _answered(headers: Headers) -> Iterator[str]:
 def _signs() -> tuple[tuple[str, frozenset[str]], ...]:
     """Fields and the values they must have; without values any but a denial."""
     return tuple((one["name"], frozenset(one["values"])) for one in table("auto_replies")["header"])
-
-
-@cache
-def _bounce_subjects() -> Phrases:
-    return Phrases(table("subjects")["certain"])
 
 
 RULE = AutoReply()

@@ -76,14 +76,11 @@ class Evidence:
         """Whether it comes from a list or a campaign."""
         return any(name in self._message.headers for name in ("List-Unsubscribe", "List-Id", "List-Post"))
 
-    def _is_named(self, kind: str) -> bool:
+    def _subject_is(self, kind: str) -> bool:
         if not _subjects(kind).is_in(self._subject) or senders.is_answer(self._message):
             return False
         # Behind `Automatic reply:` stand the words of the mail that is answered.
-        return read_subject(self._message.subject).strength is not Strength.PROGRAM
-
-    def _subject_is(self, kind: str) -> bool:
-        return _subjects(kind).is_in(self._subject) and not senders.is_answer(self._message)
+        return read_subject(self._message.subject).strength is Strength.NONE
 
     def _said(self) -> str:
         return f"{self._message.subject or ''}\n{self._own_text()}"

@@ -25,6 +25,7 @@ SUPPRESS = "X-Auto-Response-Suppress: All"
         (("Auto-Submitted: auto-generated",), "normal"),
         (("Auto-Submitted: auto-generated", "In-Reply-To:"), "normal"),
         (("Auto-Submitted: auto-notified",), "normal"),
+        (("Auto-Submitted: auto-forwarded", IS_ANSWER), "normal"),
         (("Auto-Submitted: auto-generated", "Subject: Automatic reply: x"), "auto_reply"),
         (("Auto-Submitted: auto-generated", "Subject: Re: Vacation"), "auto_reply"),
         ((SUPPRESS, "Subject: Automatic reply: x"), "auto_reply"),
@@ -108,9 +109,10 @@ def test_a_holiday_notice_that_speaks_of_delivery_is_no_bounce() -> None:
     assert found.reference_ids == (ORIGINAL_ID,)
 
 
-def test_words_behind_automatic_reply_are_somebody_elses() -> None:
-    lines = ("Auto-Submitted: auto-replied", "Subject: Automatic reply: Undeliverable: Your order")
-    assert type_of(mail(*lines)) == "auto_reply"
+@pytest.mark.parametrize("prefix", ["Automatic reply", "Auto", "Re", "Urlaub", "[Ticket 7] Re"])
+def test_words_behind_automatic_reply_are_somebody_elses(prefix: str) -> None:
+    subject = f"Subject: {prefix}: Undeliverable: Your order"
+    assert type_of(mail("Auto-Submitted: auto-replied", subject, IS_ANSWER, "Return-Path: <>")) == "auto_reply"
 
 
 def test_a_colleague_who_rejects_something_answers_as_a_person() -> None:  # receive.md R47
