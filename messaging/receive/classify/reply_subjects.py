@@ -53,9 +53,7 @@ def read_subject(subject: str | None) -> AutoSubject:
         else:
             break
         strength = strength or _strength(text)
-    if strength is not Strength.PROGRAM and any(phrase in text for phrase in _tables().behind_a_name):
-        strength = Strength.PROGRAM
-    return AutoSubject(strength, has_prefix)
+    return AutoSubject(max(strength, _strength_behind_a_name(text)), has_prefix)
 
 
 def _strength(text: str) -> Strength:
@@ -63,6 +61,15 @@ def _strength(text: str) -> Strength:
     if _begins_with(text, tables.program):
         return Strength.PROGRAM
     return Strength.COMMON if _begins_with(text, tables.common) else Strength.NONE
+
+
+def _strength_behind_a_name(text: str) -> Strength:
+    for phrase in _tables().behind_a_name:
+        if phrase in text:
+            rest = text.partition(phrase)[2].lstrip()
+            is_programs = rest.startswith(("(", ".", "。")) or text.startswith("auto")
+            return Strength.PROGRAM if is_programs else Strength.COMMON
+    return Strength.NONE
 
 
 def _begins_with(text: str, phrases: tuple[str, ...]) -> bool:

@@ -173,7 +173,9 @@ def test_every_phrase_of_the_table_is_found_in_any_case_and_in_front_of_a_subjec
             for subject in (f"{phrase}: Order", phrase.upper(), f"{phrase} (Order)"):
                 assert read_subject(subject) == (strength, False), subject
     for phrase in read["behind_a_name"]:
-        assert read_subject(f"Kim Berg {phrase}").strength is Strength.PROGRAM, phrase
+        assert read_subject(f"Kim Berg {phrase}").strength is Strength.COMMON, phrase
+        assert read_subject(f"Kim Berg {phrase}.").strength is Strength.PROGRAM, phrase
+        assert read_subject(f"AUTO: Kim Berg {phrase}").strength is Strength.PROGRAM, phrase
 
 
 def test_accents_and_case_make_no_difference() -> None:
