@@ -22,7 +22,8 @@ _STATUS_MARKED = re.compile(
     rf"(?:#|\[|\(|status[: =]{{1,3}}|code[: =]{{1,3}}|error[: =]{{1,3}})({_ENHANCED})", re.IGNORECASE
 )
 _COMMAND = re.compile(
-    r"rcpt to|mail from|data command|<<< ?[45]|smtp error|remote (?:host|server)|\bsaid: ?[45]|mailbox|recipient|user unknown",
+    r"rcpt to|mail from|data command|<<< ?[45]|smtp error|remote (?:host|server)|\bsaid: ?[45]|"
+    r"mailbox|recipient|user unknown",
     re.IGNORECASE,
 )
 _VERSION = re.compile(

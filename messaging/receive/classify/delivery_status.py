@@ -43,6 +43,8 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
     original = address(group.get("original-recipient")) or address(group.get("x-original-recipient"))
     actual = address(group.get("x-actual-recipient"))
     named = final or original or actual
+    if original and final and "." not in final.rpartition("@")[2]:
+        named = original  # the name of a machine within their house
     action = _action(group.get("action"))
     if named is None and action is None and "status" not in group:
         return None

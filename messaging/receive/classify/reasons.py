@@ -32,6 +32,8 @@ _BY_STATUS = {
     "4.7": _R.EXPIRED,
     "5.3": _R.RATE,
 }
+#: What a code of class 4 says for now, and not of the address.
+_FOR_NOW = frozenset({"1.10", "3.2", "4.4"})
 #: By subject alone, where the detail says nothing.
 _BY_SUBJECT = {"6": _R.CONTENT, "7": _R.POLICY}
 #: By the reply code, where it is all there is (RFC 5321, 4.2.3; RFC 7504).
@@ -51,24 +53,30 @@ _BY_REPLY = {
 
 def reason(texts: tuple[str, ...], status: str | None, reply_code: str | None) -> BounceReason:
     """The reason that the first telling text gives, else the codes, else OTHER."""
+    is_transient = (status or reply_code or "").startswith("4")
     for text in texts:
-        if found := from_text(text):
+        if found := from_text(text, is_transient=is_transient):
             return found
     return from_codes(status, reply_code)
 
 
-def from_text(text: str) -> BounceReason | None:
+def from_text(text: str, *, is_transient: bool = False) -> BounceReason | None:
     """What the words say; None for none that is known."""
     if not text:
         return None
     compared = comparable(text[:MAX_TEXT_CHARS])
-    return next((name for name, phrases in _tables() if phrases.is_in(compared)), None)
+    for name, phrases, is_permanent in _tables():
+        if phrases.is_in(compared):
+            return _R.OTHER if is_permanent and is_transient else name
+    return None
 
 
 def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
     """What the codes alone say."""
     if status:
         subject = status.partition(".")[2]
+        if status.startswith("4") and subject in _FOR_NOW:
+            return _R.OTHER
         found = _BY_STATUS.get(subject) or _BY_SUBJECT.get(subject.partition(".")[0])
         if found:
             return found
@@ -86,5 +94,7 @@ def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None,
 
 
 @cache
-def _tables() -> tuple[tuple[BounceReason, Phrases], ...]:
-    return tuple((BounceReason(one["name"]), Phrases(one["phrases"])) for one in table("reasons")["reason"])
+def _tables() -> tuple[tuple[BounceReason, Phrases, bool], ...]:
+    """Reason, its wordings, and whether they count only where no code says that it is for now."""
+    found = table("reasons")["reason"]
+    return tuple((BounceReason(one["name"]), Phrases(one["phrases"]), "is_permanent" in one) for one in found)
