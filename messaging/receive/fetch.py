@@ -10,13 +10,14 @@ from collections.abc import Callable
 
 from sqlalchemy import Engine
 
-from messaging import tenancy
+from messaging import metrics, tenancy
 from messaging.clock import Clock, Ticker, utc_now
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
 from messaging.receive.arrival import Reader
 from messaging.receive.classify.chain import classify
 from messaging.receive.connecting import MailboxConnector
+from messaging.receive.drain import drain
 from messaging.receive.imap import ImapConnector, ImapSession
 from messaging.receive.imap_folder import fetch_folder
 from messaging.receive.link import Linker
@@ -24,6 +25,7 @@ from messaging.receive.login import Login
 from messaging.receive.mailbox import find_mailbox
 from messaging.receive.oauth import Tokens
 from messaging.receive.parse import ParseLimits, parse, parse_envelope
+from messaging.receive.pop3 import MaildropBusy, Pop3Session
 from messaging.receive.run import Run
 from messaging.receive.store import Store
 from messaging.receive.watermark import Watermarks
@@ -94,12 +96,41 @@ class Receiver:
         )
         with tenancy.tenant(mailbox.tenant_id):
             self._link(run)
-            self._fetch_folders(run)
+            try:
+                if mailbox.is_drained:
+                    self._drain(run)
+                else:
+                    self._fetch_folders(run)
+            except ReceiveError:
+                metrics.fetch_failures(mailbox.login.protocol)
+                raise
         return run.new_count
 
     def open_imap(self, login: Login) -> ImapSession:
         """A session that is logged in; the caller closes it. Raises: ReceiveError."""
         return self._tokens.log_in(login, lambda credential: self._imap.open(login, credential))
+
+    def open_pop3(self, login: Login, *, deadline: float = float("inf")) -> Pop3Session:
+        """A session that is logged in and locks the maildrop; the caller ends it.
+
+        `deadline`: the ticker's seconds at which it breaks off.
+
+        Raises: ReceiveError, of which MaildropBusy is one.
+        """
+        return self._tokens.log_in(
+            login, lambda credential: Pop3Session.open(login, credential, self._connector, deadline=deadline)
+        )
+
+    def _drain(self, run: Run) -> None:
+        # A message that is being read when the time is over is read to its end, yet not until others take the lease.
+        spare_seconds = (self._settings.lease_timeout_seconds - self._settings.time_budget_seconds) / 2
+        login, deadline = run.mailbox.login, run.until + spare_seconds
+        try:
+            drain(lambda: self.open_pop3(login, deadline=deadline), self._engine, run)
+        except MaildropBusy as exc:
+            logger.info("a mailbox is left for now: %s", exc, extra={"config_id": run.mailbox.config_id})
+        if run.new_count:
+            self._link(run)
 
     def _fetch_folders(self, run: Run) -> None:
         failures: list[ReceiveError] = []
@@ -123,6 +154,8 @@ class Receiver:
             session.close()
         if failures and len(failures) == len(run.mailbox.folders):
             raise failures[0]
+        if failures:
+            metrics.fetch_failures(run.mailbox.login.protocol)
 
     def _link(self, run: Run) -> None:
         """Tie what waits in this mailbox to the records it is about."""
