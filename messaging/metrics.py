@@ -63,7 +63,7 @@ def failed(channel: str, provider: str | None, outcome: str, count: int = 1) -> 
 
 
 def lost_updates(channel: str, step: str, count: int = 1) -> None:
-    """A conditional update hit no row; `step` is claim, prepare, outcome, release, late, requeue or cancel."""
+    """A conditional update hit no row; `step` is claim, prepare, outcome, release, late, requeue, cancel or bounce."""
     _child("lost_updates", channel, step).inc(count)
 
 

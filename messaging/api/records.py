@@ -82,8 +82,12 @@ class MailStatus:
     recipient_results: dict[str, dict[str, Any]]
     uncertain: bool
     bounced: bool
+    #: Such as `550 5.1.1`.
     bounce_code: str | None
+    #: None while nobody bounced, and where a bounce does not say who did.
+    bounced_recipients: list[str] | None
     read_receipt_received: bool
+    read_receipt_received_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

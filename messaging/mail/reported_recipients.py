@@ -84,10 +84,10 @@ def _reached(recipients: Sequence[str], results: Results) -> list[str]:
 def named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
     """The recipient that one of these names means, the first name that fits wins; None when none does.
 
-    Also without what follows a plus (RFC 5233): a server may report the mailbox that `user+tag` led to. A name that
-    fits two recipients is nobody's.
+    As it stands, then in any case and form, then without what follows a plus (RFC 5233), as a server may report the
+    mailbox that `user+tag` led to. A name that fits two recipients alike is nobody's.
     """
-    for key in (_key, _key_of_mailbox):
+    for key in (_bare, _key, _key_of_mailbox):
         ours = _by_key(recipients, key)
         for name in names:
             found = ours.get(key(name), [])
@@ -103,9 +103,13 @@ def _by_key(recipients: Sequence[str], key: Callable[[str], str]) -> dict[str, l
     return found
 
 
+def _bare(address: str) -> str:
+    return address.strip().strip("<>").strip()
+
+
 def _key(address: str) -> str:
     """What two spellings of one address share: no brackets, no needless quotes, one case, the domain in A-labels."""
-    local, _, domain = unicodedata.normalize("NFC", address.strip().strip("<>").strip()).rpartition("@")
+    local, _, domain = unicodedata.normalize("NFC", _bare(address)).rpartition("@")
     if len(local) > 2 and local[0] == local[-1] == '"' and "\\" not in local:
         local = local[1:-1]
     return mail_address(f"{local}@{_ascii_domain(domain.rstrip('.'))}")

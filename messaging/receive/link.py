@@ -29,6 +29,9 @@ from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+#: Records held by others that one look waits for, each for the lock time-out; what comes after them is for the next.
+MAX_LOCK_WAITS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class LinkCounts:
@@ -69,6 +72,8 @@ class _Batch:
 
     #: Linked by the transaction that changed its record.
     changed: int = 0
+    #: Records that somebody held for longer than the lock time-out.
+    lock_waits: int = 0
     linked: list["_Link"] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     #: Not found in time.
@@ -129,29 +134,28 @@ class Linker:
             batch.linked.append(link)
         elif link.record.status not in FINAL_STATUSES and not isinstance(change, Complained):
             batch.waiting.append(link.mail.id)  # a complaint changes no record, so it waits for none
+        elif batch.lock_waits < MAX_LOCK_WAITS:
+            self._apply(batch, link, change)
         else:
-            is_applied = self._apply(link, change)
-            if is_applied:
-                batch.changed += 1
-            elif is_applied is False:
-                batch.waiting.append(link.mail.id)
+            batch.waiting.append(link.mail.id)
 
-    def _apply(self, link: _Link, change: Change) -> bool | None:
-        """Take the mail and change its record, or neither. None: another worker has the mail, or had it."""
+    def _apply(self, batch: _Batch, link: _Link, change: Change) -> None:
+        """Take the mail and change its record, or neither. What another worker has, or had, is not this look's."""
         mail, record = link.mail, link.record
         try:
             with tenancy.tenant(record.tenant_id), Session(self._engine) as session:
                 if session.execute(statements.LINKED, _linked([link])).one_or_none() is None:
-                    return None
-                effect = self._change(session, record.id, change, f"received mail {mail.id}")
-                if effect is Effect.RECORDED:
+                    return
+                if self._change(session, record.id, change, f"received mail {mail.id}") is Effect.RECORDED:
                     session.commit()
-                return effect is Effect.RECORDED
+                    batch.changed += 1
+                    return
         except SQLAlchemyError as exc:
             if not is_passing(exc):
                 raise
+            batch.lock_waits += 1
             logger.warning("received mail not linked yet", extra={"received_id": mail.id, "record_id": record.id})
-            return False
+        batch.waiting.append(mail.id)
 
     def _change(self, session: Session, record_id: int, change: Change, origin: str) -> Effect:
         match change:

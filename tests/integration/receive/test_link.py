@@ -229,6 +229,13 @@ def test_a_recipient_is_known_in_the_reports_spelling(books: Books, ours: str, t
     ]
 
 
+def test_two_recipients_that_differ_in_case_alone_are_told_apart(books: Books) -> None:
+    record_id = books.sent("Kim@example.org", "kim@example.org")
+    books.bounce(record_id, failed("<kim@example.org>"))
+    books.link()
+    assert books.record(record_id).bounced_recipients == ["kim@example.org"]
+
+
 def test_a_forward_is_known_by_its_original_recipient(books: Books) -> None:
     record_id = books.sent(A, B)
     books.bounce(record_id, failed("elsewhere@example.net", original_recipient=B))

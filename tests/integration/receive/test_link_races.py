@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
 
-from messaging.receive.link import LinkCounts
+from messaging.db.engine import create_engine as make_engine
+from messaging.receive.link import MAX_LOCK_WAITS, LinkCounts
 from messaging.settings import Settings
 from messaging.tenancy import use_multi_tenancy
 from tests.integration.delivery.records import blocked
@@ -86,14 +87,35 @@ def test_a_mail_that_another_worker_has_is_left_to_it(books: Books, other: Engin
     assert books.link() == LinkCounts(linked=1)
 
 
-def test_a_record_that_stays_locked_makes_its_mail_wait_and_no_other(
-    make_settings: Callable[..., Settings], other: Engine
-) -> None:
-    from messaging.db.engine import create_engine as make_engine
-
+@pytest.fixture
+def impatient(make_settings: Callable[..., Settings]) -> Iterator[Books]:
+    """Books whose statements wait for a lock no longer than 0.1 s."""
     settings = make_settings(database={"lock_timeout_seconds": 0.1})
     engine = make_engine(settings)
-    books = Books(engine, settings)
+    yield Books(engine, settings)
+    engine.dispose()
+
+
+def test_many_records_that_stay_locked_do_not_hold_up_a_fetch(impatient: Books, other: Engine) -> None:
+    records = [impatient.sent() for _ in range(MAX_LOCK_WAITS + 3)]
+    for record_id in records:
+        impatient.bounce(record_id)
+    tried: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("UPDATE mail_send_record"):
+            tried.append(statement)
+
+    event.listen(impatient.engine, "before_cursor_execute", note)
+    with other.begin() as writer:
+        writer.execute(text("SELECT FROM mail_send_record FOR UPDATE"))
+        assert impatient.link() == LinkCounts(waiting=len(records))
+    assert len(tried) == MAX_LOCK_WAITS
+    assert impatient.link() == LinkCounts(linked=len(records))
+
+
+def test_a_record_that_stays_locked_makes_its_mail_wait_and_no_other(impatient: Books, other: Engine) -> None:
+    books = impatient
     held, free = books.sent(), books.sent()
     held_mail, _ = books.bounce(held), books.bounce(free)
     with other.begin() as writer:
@@ -102,7 +124,6 @@ def test_a_record_that_stays_locked_makes_its_mail_wait_and_no_other(
     assert [books.record(i).status for i in (held, free)] == ["SENT", "FAILED"]
     assert books.mail(held_mail).link_status == "PENDING"
     assert books.link() == LinkCounts(linked=1)
-    engine.dispose()
 
 
 def test_what_one_report_changes_is_written_as_one(books: Books, other: Engine) -> None:
