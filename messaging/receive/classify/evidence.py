@@ -2,14 +2,19 @@
 
 from functools import cache
 
-from messaging.receive.classify import codes, senders
+from messaging.receive.classify import codes, free_text, reasons, senders
 from messaging.receive.classify.originals import own_text, quoted_text, returned_headers
 from messaging.receive.classify.phrases import Phrases, comparable, outcome, table
 from messaging.receive.classify.reply_subjects import Strength, read_subject
 from messaging.receive.parsed import ParsedMail
+from messaging.receive.vocabulary import BounceReason
 
 #: Of a text that is searched for wordings: reports say it early.
 MAX_TEXT_CHARS = 16_384
+#: Reasons that lie with an address.
+_OF_ADDRESSES = frozenset(
+    {BounceReason.USER_UNKNOWN, BounceReason.HOST_UNKNOWN, BounceReason.MAILBOX_FULL, BounceReason.SUSPENDED}
+)
 
 
 class Evidence:
@@ -44,6 +49,12 @@ class Evidence:
     def quotes_server(self) -> bool:
         """Whether the codes stand as mail servers write them: a price or a number of an order does not."""
         return codes.is_dialogue(self._said())
+
+    @property
+    def names_useless_address(self) -> bool:
+        """Whether the own text says why an address that it names gets nothing, without a code of any kind."""
+        text = self._own_text()
+        return reasons.from_text(text) in _OF_ADDRESSES and bool(free_text.named_recipients(self._message, text))
 
     @property
     def tells_an_outcome(self) -> bool:

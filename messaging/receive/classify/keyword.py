@@ -30,7 +30,7 @@ def _is_report(message: ParsedMail) -> bool:
         return True
     if signs.has_possible_subject:
         if is_machine:
-            return signs.tells_an_outcome and (signs.quotes_server or signs.has_original)
+            return signs.tells_an_outcome and (signs.quotes_server or signs.has_original or signs.names_useless_address)
         return signs.quotes_server and (signs.tells_an_outcome or signs.has_original) and not _answers(message)
     return is_machine and signs.quotes_server and signs.tells_an_outcome
 

@@ -34,7 +34,10 @@ def _is_report(message: ParsedMail) -> bool:
         return False
     if signs.has_certain_subject:
         return signs.tells_an_outcome or signs.has_code or signs.has_original
-    return signs.tells_an_outcome and signs.quotes_server and (has_null_path or signs.has_original)
+    return signs.tells_an_outcome and (
+        (signs.quotes_server and (has_null_path or signs.has_original))
+        or (signs.has_possible_subject and signs.names_useless_address)
+    )
 
 
 RULE = MailerDaemon()
