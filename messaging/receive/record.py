@@ -71,11 +71,15 @@ def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
 
 
 def _classified(classification: Classification) -> dict[str, Any]:
-    flags, worst = classification.flags, classification.worst
+    flags = classification.flags
+    worst = classification.worst if classification.type is MailType.BOUNCE else None
     is_linkable = classification.type in _ABOUT_A_MAIL and (
         classification.reference_ids or classification.verp_record_id is not None
     )
-    failed = _texts(one.recipient for one in classification.failed if one.recipient)
+    # Of a complaint those who complain.
+    is_complaint = classification.type is MailType.FEEDBACK_REPORT
+    told = classification.recipients if is_complaint else classification.failed
+    failed = _texts(one.recipient for one in told if one.recipient)
     return {
         "mail_type": classification.type,
         "type_detail": cut(classification.detail, 50),

@@ -143,6 +143,22 @@ def test_a_bounce_waits_for_the_linker_from_the_first_moment(store: Store, rows:
     assert row["bounce_recipients"][0]["reason"] == "USER_UNKNOWN"
 
 
+@pytest.mark.parametrize(
+    ("mail_type", "failed"), [(MailType.FEEDBACK_REPORT, ["a@example.org"]), (MailType.READ_RECEIPT, None)]
+)
+def test_receipts_and_complaints_name_somebody_and_are_no_bounces(
+    store: Store, rows: Rows, mail_type: MailType, failed: list[str] | None
+) -> None:
+    def told(_mail: ParsedMail) -> Classification:
+        return Classification(mail_type, recipients=(BounceRecipient(BounceKind.SUCCESS, recipient="a@example.org"),))
+
+    list(store.keep([read(mail(), classify=told)]))
+    [row] = rows()
+    assert (row["bounce_kind"], row["bounce_reason"], row["hard_bounce"]) == (None, None, None)
+    assert row["failed_recipients"] == failed
+    assert row["bounce_recipients"][0]["recipient"] == "a@example.org"
+
+
 @pytest.mark.parametrize("url", ["db:", "file"])
 def test_files_go_with_their_mail_and_not_without(
     engine: Engine, make_settings: MakeSettings, rows: Rows, tmp_path: Path, url: str
