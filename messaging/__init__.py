@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         configure,
         export_mail_templates,
         export_suppressions,
+        fetch_new_mails,
         find_subscription,
         get_received,
         get_sms_provider,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
         set_sms_route_active,
         status,
         test_connectivity,
+        test_mailbox,
         try_sms_provider,
         unsubscribe,
         which_provider,
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
         MessageRejected,
         MessagingError,
         PreparationError,
+        ReceiveError,
         RecordNotFound,
         StateError,
         TemplateRejected,
@@ -97,7 +100,9 @@ if TYPE_CHECKING:
     from messaging.mail.unsubscribing import Subscription
     from messaging.provisioning import SeedResult
     from messaging.quota import MonthUsage, Usage
+    from messaging.receive.connectivity import MailboxConnectivity
     from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
+    from messaging.receive.oauth import use_oauth_token
     from messaging.receive.received import ReceivedLine, ReceivedMail
     from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus
     from messaging.requests import (
@@ -126,14 +131,8 @@ _HOME = {
         *("retry", "retry_batch", "send_mail", "send_mail_batch", "send_sms", "send_sms_batch", "status"),
         *("add_mail_server", "change_mail_server", "list_mail_servers", "set_default_mail_server"),
         *("set_mail_server_active", "test_connectivity"),
-        *(
-            "add_mailbox",
-            "change_mailbox",
-            "list_mailboxes",
-            "list_watermarks",
-            "set_default_mailbox",
-            "set_mailbox_active",
-        ),
+        *("add_mailbox", "change_mailbox", "fetch_new_mails", "list_mailboxes", "list_watermarks"),
+        *("set_default_mailbox", "set_mailbox_active", "test_mailbox"),
         *("archive_received", "get_received", "list_received", "mark_received_deleted", "mark_received_read"),
         *("mark_received_read_batch",),
         *("export_mail_templates", "import_mail_templates", "list_mail_templates", "list_template_variables"),
@@ -151,11 +150,13 @@ _HOME = {
     "messaging.errors": (
         *("EntryRejected", "FileRejected", "IdempotencyKeyBusy", "PreparationError", "TemplateRejected"),
         *("ConfigRejected", "ConfigurationError", "MessageRejected", "MessagingError", "RecordNotFound", "StateError"),
-        *("TenantContextMissing", "TenantMismatch"),
+        *("ReceiveError", "TenantContextMissing", "TenantMismatch"),
     ),
     "messaging.mail.connectivity": ("Connectivity",),
     "messaging.mail.server_admin": ("ServerLine",),
     "messaging.quota": ("MonthUsage", "Usage"),
+    "messaging.receive.connectivity": ("MailboxConnectivity",),
+    "messaging.receive.oauth": ("use_oauth_token",),
     "messaging.receive.mailbox_admin": ("MailboxLine", "WatermarkLine"),
     "messaging.receive.received": ("ReceivedLine", "ReceivedMail"),
     "messaging.receive.vocabulary": ("LinkStatus", "MailType", "ReceivedFlag", "ReceivedStatus"),
@@ -195,6 +196,7 @@ __all__ = [
     "LinkStatus",
     "MailStatus",
     "MailType",
+    "MailboxConnectivity",
     "MailboxLine",
     "MessageRejected",
     "MessageScope",
@@ -204,6 +206,7 @@ __all__ = [
     "Priority",
     "ProviderCheck",
     "ProviderLine",
+    "ReceiveError",
     "ReceivedFlag",
     "ReceivedLine",
     "ReceivedMail",
@@ -249,6 +252,7 @@ __all__ = [
     "configure",
     "export_mail_templates",
     "export_suppressions",
+    "fetch_new_mails",
     "find_subscription",
     "get_received",
     "get_sms_provider",
@@ -294,8 +298,10 @@ __all__ = [
     "switch_body_mode",
     "tenant",
     "test_connectivity",
+    "test_mailbox",
     "try_sms_provider",
     "unsubscribe",
+    "use_oauth_token",
     "which_provider",
 ]
 

@@ -22,10 +22,12 @@ from messaging.api.mail import (
 from messaging.api.mailboxes import (
     add_mailbox,
     change_mailbox,
+    fetch_new_mails,
     list_mailboxes,
     list_watermarks,
     set_default_mailbox,
     set_mailbox_active,
+    test_mailbox,
 )
 from messaging.api.operations import (
     add_suppression,
@@ -106,6 +108,7 @@ __all__ = [
     "environment",
     "export_mail_templates",
     "export_suppressions",
+    "fetch_new_mails",
     "find_subscription",
     "get_received",
     "get_sms_provider",
@@ -149,6 +152,7 @@ __all__ = [
     "set_sms_route_active",
     "status",
     "test_connectivity",
+    "test_mailbox",
     "try_sms_provider",
     "unsubscribe",
     "which_provider",

@@ -1,4 +1,4 @@
-"""Mailboxes that mail is fetched from: kept by operators, looked at."""
+"""Mailboxes that mail is fetched from: kept by operators, tried, fetched."""
 
 from typing import Unpack
 
@@ -7,6 +7,9 @@ from sqlalchemy.orm import Session
 from messaging.api.calls import in_session
 from messaging.api.process import environment
 from messaging.receive import mailbox_admin
+from messaging.receive.connectivity import MailboxConnectivity, probe_mailbox
+from messaging.receive.fetch import Receiver
+from messaging.receive.mailbox import resolve_mailbox
 from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
 from messaging.receive.mailbox_checks import MailboxFields
 
@@ -77,3 +80,34 @@ def list_watermarks(config_id: int | None = None, *, session: Session | None = N
     environment()
     with in_session(session) as s:
         return mailbox_admin.list_watermarks(s, config_id)
+
+
+def fetch_new_mails(config_id: int | None = None) -> int:
+    """Fetch a mailbox of this tenant now, disabled or not, and answer how many mails are new; takes its time.
+
+    None is this tenant's default mailbox, else the platform's: then the mails are the platform's, and the tenant gets
+    their count alone. At most a batch of each folder; what another worker is fetching is left to it.
+
+    Raises:
+        ReceiveError: No mailbox is a default; or it cannot be reached, or read.
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    here = environment()
+    chosen = resolve_mailbox(here.engine, config_id)
+    return Receiver(here.engine, here.settings, here.files).fetch_mailbox(chosen)
+
+
+def test_mailbox(config_id: int) -> MailboxConnectivity:
+    """Try a mailbox of this tenant, disabled or not: connect, TLS, login, its folders. Fetches nothing; takes seconds.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    here = environment()
+    return probe_mailbox(here.engine, here.settings.mail.transport, config_id)
+
+
+#: A name that pytest would take for a test of whoever imports it.
+test_mailbox.__test__ = False  # type: ignore[attr-defined]

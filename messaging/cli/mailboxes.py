@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messaging.cli.acting import acting_for, print_json
+from messaging.cli.acting import EXIT_WRONG, acting_for, print_json
 from messaging.cli.secrets import SecretFrom, secret_from
 from messaging.cli.values import MAX_ID, AnyTenant, AsJson, Tenant, given, member, whole_number
 from messaging.errors import ConfigurationError
@@ -148,6 +148,32 @@ def list_mailboxes(
         print_json([asdict(line) for line in lines])
     else:
         print_mailboxes(lines)
+
+
+@mailbox.command()
+def fetch(mailbox_id: _MaybeMailboxId = None, tenant: Tenant = None) -> None:
+    """Fetch a mailbox now, by default the default one, and say how many mails are new. POP3 drains it."""
+    from messaging import api
+
+    with acting_for(tenant):
+        count = api.fetch_new_mails(mailbox_id)
+    typer.echo(f"{count} new {'mail' if count == 1 else 'mails'}")
+
+
+@mailbox.command("test")
+def try_mailbox(mailbox_id: MailboxId, as_json: AsJson = False, tenant: Tenant = None) -> int:
+    """Connect, log in and look for the folders; fetches nothing. Exit 1 when that fails."""
+    from messaging import api
+
+    with acting_for(tenant):
+        came = api.test_mailbox(mailbox_id)
+    if as_json:
+        print_json(asdict(came))
+    else:
+        if came.server_greeting is not None:
+            typer.echo(f"it greets: {came.server_greeting}")
+        typer.echo(f"{'ready to be fetched' if came.success else came.error_message}, after {came.latency_ms} ms")
+    return 0 if came.success else EXIT_WRONG
 
 
 @mailbox.command()

@@ -4,10 +4,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine, Text, select, type_coerce
 
+from messaging import tenancy
+from messaging.clock import boot_seconds
+from messaging.config_cache import ConfigCache, own_config
 from messaging.db.engine import autocommitting
+from messaging.db.filters import owning_tenant
+from messaging.errors import ReceiveError
 from messaging.receive.login import Login, login_of
 from messaging.receive.mailbox_checks import drains, folders
 from messaging.receive.models import MAIL_RECEIVE_SERVER_CONFIG
+from messaging.tenancy import PLATFORM_TENANT_ID
 
 _t = MAIL_RECEIVE_SERVER_CONFIG.c
 _FIND = select(
@@ -56,3 +62,25 @@ def find_mailbox(engine: Engine, config_id: int) -> Mailbox | None:
     with autocommitting(engine).connect() as connection:
         row = connection.execute(_FIND.where(_t.id == config_id)).mappings().one_or_none()
     return None if row is None else Mailbox(login_of(dict(row)), tuple(folders(row["fetch_folders"])))
+
+
+def resolve_mailbox(engine: Engine, config_id: int | None = None) -> int:
+    """The id of the mailbox that is fetched on the current tenant's behalf (`receive.md` 1).
+
+    The named one of its own, disabled or not; for None its default, else the platform's.
+
+    Raises:
+        ReceiveError: None is named, and none is a default.
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    if config_id is not None:
+        found: int = own_config(engine, MAIL_RECEIVE_SERVER_CONFIG, config_id, what="mailbox")["id"]
+        return found
+    owner = owning_tenant()
+    configs = ConfigCache(engine, MAIL_RECEIVE_SERVER_CONFIG, ttl_seconds=0, ticker=boot_seconds)
+    for tenant_id in tenancy.tiers(PLATFORM_TENANT_ID if owner is None else owner):
+        for config in configs.defaults(tenant_id):
+            default: int = config["id"]
+            return default
+    raise ReceiveError("no receiving mail server: neither this tenant nor the platform has a default mailbox")

@@ -249,7 +249,7 @@ class Pop3Session:
         except poplib.error_proto as exc:
             said = _octets(exc).decode("utf-8", "replace").strip()
             if secret:
-                said = said.replace(secret, "...")
+                said = said.replace(secret, "***")
             self._refuse(doing, said, refusal if _is_refusal(exc) else ReceiveError, exc)
         except ssl.SSLError as exc:
             raise ReceiveError(f"{self._login.where}: {doing}: TLS: {exc.reason or exc}") from exc
