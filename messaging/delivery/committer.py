@@ -66,12 +66,14 @@ class Tally:
         """One more result will come."""
         self._expected += 1
 
-    def add(self, key: str) -> None:
-        """A result came (or, with no `expect`, is known at once)."""
+    def add(self, keys: Sequence[str]) -> None:
+        """Results came; the thread that waits for all of them is woken once."""
         with self._condition:
-            self._counts[key] = self._counts.get(key, 0) + 1
-            self._seen += 1
-            self._condition.notify_all()
+            for key in keys:
+                self._counts[key] = self._counts.get(key, 0) + 1
+            self._seen += len(keys)
+            if self._seen >= self._expected:
+                self._condition.notify_all()
 
     def count_now(self, key: str, count: int) -> None:
         """Results known without the committer."""
@@ -91,8 +93,9 @@ class _Item:
     tally: Tally
 
 
-#: Share of the group window for which a busy committer gathers before it commits; the rest is the commit's.
-_GATHER_SHARE = 0.4
+#: Share of the group window for which a busy committer gathers at most before it commits. What came in while a commit
+#: ran has waited for that one and waits for the next, so slow commits leave less of it or nothing.
+_GATHER_SHARE = 0.6
 
 
 class Committer:
@@ -107,10 +110,13 @@ class Committer:
         self._engine = engine
         self._channel = channel
         self._writer = OutcomeWriter(channel, worker_name, ticker)
-        self._gather_seconds = window_seconds * _GATHER_SHARE
+        self._window_seconds = window_seconds
+        self._ticker = ticker
         self._queue: list[_Item] = []
         self._unclear: list[Unclear] = []
         self._is_hurried = False
+        #: Whether the thread waits for the first one of a group.
+        self._is_idle = False
         self._condition = threading.Condition()
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name=f"committer-{channel.name}", daemon=True)
@@ -121,7 +127,8 @@ class Committer:
         tally.expect()
         with self._condition:
             self._queue.append(_Item(work, tally))
-            if len(self._queue) == 1:
+            if self._is_idle:
+                self._is_idle = False
                 self._condition.notify()
 
     def release_unclear(self, unclear: Unclear) -> None:
@@ -146,20 +153,27 @@ class Committer:
 
     def _run(self) -> None:
         is_busy = False
+        commit_seconds = 0.0
         while True:
             with self._condition:
                 if is_busy and not self._is_hurried and not self._is_closing:
                     # A commit has just ended: what comes in now shares the next one.
-                    self._condition.wait_for(lambda: self._is_hurried or self._is_closing, self._gather_seconds)
+                    gather_seconds = self._window_seconds - 2 * commit_seconds
+                    gather_seconds = max(0.0, min(gather_seconds, self._window_seconds * _GATHER_SHARE))
+                    self._condition.wait_for(lambda: self._is_hurried or self._is_closing, gather_seconds)
                 is_busy = bool(self._queue)
                 while not self._queue and not self._unclear and not self._is_closing:
+                    self._is_idle = True
                     self._condition.wait()
+                self._is_idle = False
                 group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
                 unclear, self._unclear = self._unclear, []
                 self._is_hurried = False
             if not group and not unclear:
                 return
+            started = self._ticker()
             self._commit(group)
+            commit_seconds = self._ticker() - started
             for each in unclear:
                 self._give_back(each)
 
@@ -178,8 +192,11 @@ class Committer:
             applied = {}
             for item in items:
                 applied |= self._settle_alone(item)
+        told: dict[Tally, list[str]] = {}
         for item in items:
-            item.tally.add(applied.get(item.work.claim.key, "not_mine"))
+            told.setdefault(item.tally, []).append(applied.get(item.work.claim.key, "not_mine"))
+        for tally, keys in told.items():
+            tally.add(keys)
 
     def _settle_alone(self, item: _Item) -> dict[tuple[int, int], str]:
         # A repeat: of a group that was refused a part may stand, as its statements commit one by one.

@@ -131,7 +131,6 @@ def judge(
     learnt = {**suppressed, **learnt}
     results = merge(before, learnt, at)
     still_open = open_recipients(recipients, results)
-    accepted_late = merge(before, only_accepted(learnt), at)
     if still_open:
         deciding = _deciding(learnt, still_open)
         outcome = _by_category(claim, deciding, results, retry, rng)
@@ -139,8 +138,11 @@ def judge(
         outcome = _closed(claim, recipients, results, learnt)
     outcome.results = results
     outcome.suppressed = len(suppressed)
-    outcome.late_results = accepted_late
-    outcome.is_late_sent = not open_recipients(recipients, accepted_late)
+    if outcome.log_outcome == AttemptOutcome.SENT:  # everybody accepted, so the same is known late
+        outcome.late_results, outcome.is_late_sent = results, True
+    else:
+        outcome.late_results = merge(before, only_accepted(learnt), at)
+        outcome.is_late_sent = not open_recipients(recipients, outcome.late_results)
     outcome.provider_message_id = next((r.message_id for r in learnt.values() if r.message_id is not None), None)
     return outcome
 
