@@ -27,7 +27,7 @@ _COMMENT_MARK = re.compile(r"\\.|[()]", re.DOTALL)
 _AROUND_AT = re.compile(" ?@ ?")
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
 #: `<@relay.example,@hub.example:user@host.example>` (RFC 5322, 4.4), and what people paste.
-_BEFORE_ADDRESS = re.compile(r"(?:@[^:<>\"]*|mailto|smtp):", re.IGNORECASE)
+_BEFORE_ADDRESS = re.compile(r"\A(?:@[^:<>\"]*|mailto|smtp):", re.IGNORECASE)
 #: A whole field within an encoded word.
 _INNER_ADDRESS = re.compile(r"(.*)<([^<>\s]+@[^<>\s]+)>\s*", re.DOTALL)
 #: By far the most fields: one mailbox, no encoded word, no escape, no comment.
@@ -208,7 +208,7 @@ def _address(text: str) -> str:
     """An address as written, less a source route, white space and quotes around the whole."""
     if "=?" in text:
         text = decode_words(text)
-    text = _BEFORE_ADDRESS.sub("", text.strip(), count=1) if ":" in text else text
+    text = _BEFORE_ADDRESS.sub("", text.strip()) if ":" in text else text
     if '"' not in text:
         text = _SPACE.sub("", text).strip("'")
     return decode_words(text)

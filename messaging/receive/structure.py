@@ -108,7 +108,7 @@ def _opened(raw: bytes, headers: Headers, start: int, end: int, *, depth: int, d
         if first is not None:
             opened.regions = chain([first], opened.regions)
             return opened
-        if not raw[start : start + _MAX_PADDING].strip():
+        if not raw[start : min(end, start + _MAX_PADDING)].strip():
             return opened
         # No part begins anywhere: what a person would see is the text.
         opened.content_type = "text/plain"
