@@ -98,6 +98,41 @@ def used(desk: Desk) -> dict[int, int]:
         return {row.tenant_id: row.mail_used for row in found}
 
 
+def test_of_a_report_about_three_the_failure_alone_counts(desk: Desk) -> None:  # bounce-01, receive.md R39
+    record_id = desk.records.one(to=(A, B, C))
+    desk.deliver(record_id)
+    groups = (
+        (A, "delivered", "2.0.0", "250 ok"),
+        (B, "delayed", "4.2.2", "452 4.2.2 full"),
+        (C, "failed", "5.1.1", "550 5.1.1 unknown"),
+    )
+    assert ReturnPath(desk).gets(report(*groups, returned=header_of(desk))) == LinkCounts(linked=1)
+    row = desk.records.row(record_id)
+    assert (row.status, row.bounce_code, row.bounced_recipients) == ("FAILED", "550 5.1.1", [C])
+    assert results(desk, record_id) == {A: "accepted", B: "accepted", C: "bounced"}
+
+
+def test_a_delay_leaves_the_mail_sent_until_it_fails(desk: Desk) -> None:  # bounce-02, receive.md R38
+    record_id = desk.records.one()
+    desk.deliver(record_id)
+    mailbox, header = ReturnPath(desk), header_of(desk)
+    assert mailbox.gets(report((A, "delayed", "4.4.1", "451 no answer"), returned=header)) == LinkCounts(linked=1)
+    assert (desk.records.row(record_id).status, desk.records.row(record_id).bounced) == ("SENT", False)
+    assert mailbox.gets(report((A, "failed", "4.4.7", "451 gave up"), returned=header)) == LinkCounts(linked=1)
+    row = desk.records.row(record_id)  # receive.md R40
+    assert (row.status, row.bounce_code, row.recipient_results[A]["permanent"]) == ("FAILED", "451 4.4.7", False)
+    assert desk.deliver(desk.records.one()) == {"sent": 1}
+
+
+def test_the_returned_header_alone_names_the_mail(desk: Desk) -> None:  # bounce-03, receive.md R41
+    record_id = desk.records.one()
+    desk.deliver(record_id)
+    header = f"Message-ID: {desk.records.row(record_id).message_id}\nTo: {A}"
+    told = report((A, "failed", "5.1.1", ""), returned=header).replace("Diagnostic-Code: smtp; \n", "")
+    assert ReturnPath(desk).gets(told) == LinkCounts(linked=1)
+    assert (desk.records.row(record_id).status, desk.records.row(record_id).bounce_code) == ("FAILED", "5.1.1")
+
+
 def test_an_address_that_bounced_gets_nothing_until_it_is_lifted(make_desk: MakeDesk) -> None:  # operate.md O64
     desk = make_desk(multi_tenancy=True)
     use_multi_tenancy(True)
@@ -180,7 +215,7 @@ def test_a_refusal_as_spam_says_nothing_about_the_address(desk: Desk) -> None:  
     mailbox = ReturnPath(desk)
     for told in (
         (A, "failed", "5.7.1", "554 5.7.1 Message rejected as spam"),
-        (A, "failed", "5.1.1", "550 5.1.1 too many messages from your network, rate limited"),
+        (A, "failed", "5.1.1", f"550 5.1.1 <{A}> - 192.0.2.7 has sent to too many recipients this hour"),  # bounce-04
     ):
         record_id = desk.records.one()
         assert desk.deliver(record_id) == {"sent": 1}

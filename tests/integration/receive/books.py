@@ -55,7 +55,7 @@ class Books:
         """A send record, by default SENT to all of `to`; its Message-ID is `<id@example.org>`."""
         addresses = list(to or (A,))
         with self.engine.begin() as connection:
-            record_id: int = connection.execute(text("SELECT nextval('send_record_id_seq')")).scalar_one()
+            record_id = connection.execute(text("SELECT nextval('send_record_id_seq')")).scalar_one()
             values = {
                 "id": record_id,
                 "scope": "TENANT",
@@ -68,8 +68,8 @@ class Books:
                 "recipient_results": dict.fromkeys(addresses, ACCEPTED) if status == "SENT" else {},
                 **columns,
             }
-            connection.execute(insert(MAIL_SEND_RECORD).values(values))
-        return record_id
+            statement = insert(MAIL_SEND_RECORD).values(values).returning(MAIL_SEND_RECORD.c.id)
+            return int(connection.execute(statement).scalar_one())
 
     def received(self, record_id: int | None, *, age: str = "0 hours", **columns: Any) -> int:
         """A mail that waits to be linked to a record, or (None) to what `reference_ids` says."""
