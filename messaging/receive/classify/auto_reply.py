@@ -63,13 +63,16 @@ def _looks_so(headers: Headers, subject: AutoSubject, *, is_generated: bool) -> 
     """
     is_answer = has_header(headers, *_ANSWER_HEADERS)
     if is_generated:
-        return is_answer or subject.strength > Strength.NONE
+        # Exchange marks what a rule passes on, too: a person's answer stays one.
+        is_passed_on = subject.is_forward or has_header(headers, "Resent-From")
+        is_answer = is_answer or subject.has_prefix
+        return subject.strength > Strength.NONE or (is_answer and not is_passed_on)
     if subject.strength is Strength.NONE:
         return False
     if _has_null_sender(headers) or (_is_sent_to_many(headers) and (is_answer or subject.strength is Strength.PROGRAM)):
         return True
     is_suppressing = has_header(headers, "X-Auto-Response-Suppress")
-    return subject.strength is Strength.PROGRAM and not subject.has_reply_prefix and (is_answer or is_suppressing)
+    return subject.strength is Strength.PROGRAM and not subject.has_prefix and (is_answer or is_suppressing)
 
 
 def _has_null_sender(headers: Headers) -> bool:

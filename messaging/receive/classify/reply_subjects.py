@@ -35,25 +35,28 @@ class AutoSubject(NamedTuple):
 
     strength: Strength
     #: Whether `Re:`, `Fwd:` or the like stands in front: then a person answered, or passed on, such a mail.
-    has_reply_prefix: bool
+    has_prefix: bool
+    #: Whether the first of those is `Fwd:` or the like.
+    is_forward: bool = False
 
 
 def read_subject(subject: str | None) -> AutoSubject:
     """How a subject begins, tags and reply prefixes left aside."""
     text = _comparable(subject or "")
     strength = _strength(text)
-    has_prefix = False
+    prefixes: list[str] = []
     while strength is Strength.NONE:
         if tag := _TAG.match(text):
             strength = _strength((tag[tag.lastindex or 0]).strip())
             text = text[tag.end() :].lstrip()
-        elif prefix := _reply_prefix().match(text):
-            has_prefix = True
+        elif prefix := _prefix().match(text):
+            prefixes.append(prefix[1])
             text = text[prefix.end() :]
         else:
             break
         strength = strength or _strength(text)
-    return AutoSubject(max(strength, _strength_behind_a_name(text)), has_prefix)
+    is_forward = bool(prefixes) and prefixes[0] in _tables().forwards
+    return AutoSubject(max(strength, _strength_behind_a_name(text)), bool(prefixes), is_forward)
 
 
 def _strength(text: str) -> Strength:
@@ -82,11 +85,7 @@ def _begins_with(text: str, phrases: tuple[str, ...]) -> bool:
 def _ends(text: str, phrase: str) -> bool:
     """Whether a phrase at the beginning of a text is not the beginning of another sentence."""
     rest = text[len(phrase) :]
-    return (
-        not phrase[-1].isalnum()
-        or _SEPARATOR.match(rest) is not None
-        or _reply_prefix().match(rest.lstrip()) is not None
-    )
+    return not phrase[-1].isalnum() or _SEPARATOR.match(rest) is not None or _prefix().match(rest.lstrip()) is not None
 
 
 def _comparable(text: str) -> str:
@@ -101,20 +100,28 @@ class _Tables(NamedTuple):
     program: tuple[str, ...]
     common: tuple[str, ...]
     behind_a_name: tuple[str, ...]
+    answers: tuple[str, ...]
+    forwards: tuple[str, ...]
 
 
 @cache
 def _tables() -> _Tables:
     read = table("auto_replies")
-    return _Tables(_spelled(read["program"]), _spelled(read["common"]), _spelled(read["behind_a_name"]))
+    return _Tables(
+        program=_spelled(read["program"]),
+        common=_spelled(read["common"]),
+        behind_a_name=_spelled(read["behind_a_name"]),
+        answers=_spelled(read["prefix"]["answers"]),
+        forwards=_spelled(read["prefix"]["forwards"]),
+    )
 
 
 @cache
-def _reply_prefix() -> re.Pattern[str]:
-    words = _spelled(table("auto_replies")["reply_prefix"]["words"])
+def _prefix() -> re.Pattern[str]:
+    words = _tables().answers + _tables().forwards
     choices = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     # `Re[2]:`, `RE^3:`, `Re (2):`
-    return re.compile(rf"(?:{choices})\s?(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s?:\s*")
+    return re.compile(rf"({choices})\s?(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s?:\s*")
 
 
 def _spelled(phrases: Iterable[str]) -> tuple[str, ...]:
