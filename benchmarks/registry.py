@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from benchmarks import (
     acceptance,
+    bounces,
     breakdown,
     drain,
     fair_claim,
@@ -34,4 +35,5 @@ BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "render": render.run,
     "memory": memory.run,
     "breakdown": breakdown.run,
+    "bounces": bounces.run,
 }
