@@ -1,17 +1,16 @@
 """Rule 40: an answer that a program gave, such as a vacation notice (RFC 3834, 5), and what programs wrote of old."""
 
-from collections.abc import Iterator
 from functools import cache
 
 from messaging.receive.classification import Classification
-from messaging.receive.classify import keyword
+from messaging.receive.classify import keyword, senders
 from messaging.receive.classify.evidence import Evidence
 from messaging.receive.classify.flags import is_list_mail
 from messaging.receive.classify.phrases import table
+from messaging.receive.classify.references import answer_references
 from messaging.receive.classify.reply_subjects import AutoSubject, Strength, read_subject
 from messaging.receive.classify.structure import has_header, header_words, parts_of, report_type
 from messaging.receive.headers import Headers
-from messaging.receive.message_ids import all_spelled
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import MailType
 
@@ -39,11 +38,11 @@ class AutoReply:
             return None
         subject = read_subject(message.subject)
         says_so = is_replied or _has_sign(headers)
-        if not says_so and not _looks_so(headers, subject, is_generated=bool(submitted - _WRITTEN_BY_PERSONS)):
+        if not says_so and not _looks_so(message, subject, is_generated=bool(submitted - _WRITTEN_BY_PERSONS)):
             return None
         if _is_bounce(message):
             return None
-        return Classification(MailType.AUTO_REPLY, reference_ids=tuple(dict.fromkeys(_answered(headers))))
+        return Classification(MailType.AUTO_REPLY, reference_ids=answer_references(message))
 
 
 def _has_sign(headers: Headers) -> bool:
@@ -55,12 +54,13 @@ def _has_sign(headers: Headers) -> bool:
     return False
 
 
-def _looks_so(headers: Headers, subject: AutoSubject, *, is_generated: bool) -> bool:
+def _looks_so(message: ParsedMail, subject: AutoSubject, *, is_generated: bool) -> bool:
     """Whether a sign of a machine and a sign of an answer come together.
 
     A person answers `Re: Automatic reply: …` and passes on `Fwd: …`: with such a prefix a subject says nothing, unless
     no person can have sent the mail.
     """
+    headers = message.headers
     is_answer = has_header(headers, *_ANSWER_HEADERS)
     if is_generated:
         # Exchange marks what a rule passes on, too: a person's answer stays one.
@@ -69,15 +69,12 @@ def _looks_so(headers: Headers, subject: AutoSubject, *, is_generated: bool) -> 
         return subject.strength > Strength.NONE or (is_answer and not is_passed_on)
     if subject.strength is Strength.NONE:
         return False
-    if _has_null_sender(headers) or (_is_sent_to_many(headers) and (is_answer or subject.strength is Strength.PROGRAM)):
+    if senders.has_null_path(message):
+        return True
+    if _is_sent_to_many(headers) and (is_answer or subject.strength is Strength.PROGRAM):
         return True
     is_suppressing = has_header(headers, "X-Auto-Response-Suppress")
     return subject.strength is Strength.PROGRAM and not subject.has_prefix and (is_answer or is_suppressing)
-
-
-def _has_null_sender(headers: Headers) -> bool:
-    """Whether nobody can be told that it was not delivered (RFC 3834, 3.3)."""
-    return any(value.strip() == "<>" for value in headers.raw("Return-Path"))
 
 
 def _is_sent_to_many(headers: Headers) -> bool:
@@ -92,13 +89,6 @@ def _is_bounce(message: ParsedMail) -> bool:
     if signs.names_failed or any(report_type(part) == "delivery-status" for part in parts_of(message)):
         return True
     return signs.has_certain_subject and keyword.RULE.match(message) is not None
-
-
-def _answered(headers: Headers) -> Iterator[str]:
-    for value in headers.raw("In-Reply-To"):
-        yield from all_spelled(value)
-    for value in headers.raw("References"):
-        yield from reversed(all_spelled(value))
 
 
 @cache

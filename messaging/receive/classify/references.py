@@ -33,6 +33,11 @@ def receipt_references(message: ParsedMail) -> tuple[str, ...]:
     return _distinct(message, _of_receipt(message))
 
 
+def answer_references(message: ParsedMail) -> tuple[str, ...]:
+    """Message-IDs of the mail that an answer is about, the likeliest first (RFC 5322, 3.6.4)."""
+    return _distinct(message, _answered(message))
+
+
 def verp_record_id(message: ParsedMail) -> int | None:
     """The send record that a genuine VERP address names, of those to which the mail went; None without one, and in a
     process that has no keys, for which none is genuine.

@@ -50,6 +50,7 @@ SUPPRESS = "X-Auto-Response-Suppress: All"
         (("Subject: Out of office", "Precedence: junk"), "auto_reply"),
         (("Subject: Out of office", "Precedence: bulk", "List-Unsubscribe: <https://u.example>"), "normal"),
         (("X-Apple-Action: OOF",), "auto_reply"),
+        (("X-POST-MessageClass: 9; Autoresponder",), "auto_reply"),
     ],
 )
 def test_signs_of_an_automatic_answer(lines: tuple[str, ...], expected: str) -> None:
