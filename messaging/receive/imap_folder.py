@@ -20,7 +20,7 @@ from messaging.receive.store import Stored
 logger = logging.getLogger(__name__)
 
 #: Mails that are asked for in one command and stored in one transaction, and their octets together as reported.
-GROUP_MAILS, GROUP_BYTES = 20, 1_048_576
+GROUP_MAILS, GROUP_BYTES = 50, 1_048_576
 #: Octets of one mail that come with a group, whatever size its server reported: what is longer is asked for alone.
 GROUP_MAIL_BYTES = 1_048_576
 

@@ -8,7 +8,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import BigInteger, Engine, Select, func, literal, or_, select, update
+from sqlalchemy import BigInteger, Engine, Select, Update, bindparam, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from messaging.db.engine import autocommitting
@@ -17,6 +17,21 @@ from messaging.receive.models import MAIL_FETCH_WATERMARK
 logger = logging.getLogger(__name__)
 
 _t = MAIL_FETCH_WATERMARK.c
+
+
+def _guarded(**values: Any) -> Update:
+    """A write of whoever holds the version; made once, as a heartbeat comes often."""
+    statement = update(MAIL_FETCH_WATERMARK).where(_t.id == bindparam("row_id"), _t.version == bindparam("held"))
+    return statement.values(version=_t.version + 1, updated_at=func.now(), **values)
+
+
+#: Never backwards: `UID n:*` names the last message even where that is older.
+_FORWARD = func.greatest(_t.last_seen_uid, bindparam("done_uid", type_=BigInteger))
+_ADOPT = _guarded(uid_validity=bindparam("validity"))
+_RESET = _guarded(uid_validity=bindparam("validity"), last_seen_uid=0)
+_HEARTBEAT = _guarded(in_progress_since=func.now(), last_seen_uid=_FORWARD)
+_RELEASE = _guarded(in_progress_since=None, last_fetched_at=func.now(), last_seen_uid=_FORWARD)
+_RELEASE_FAILED = _guarded(in_progress_since=None)
 
 
 class Lease:
@@ -39,50 +54,42 @@ class Lease:
 
     def adopt(self, uid_validity: int) -> bool:
         """Keep the folder's UIDVALIDITY: of the first fetch."""
-        is_mine = self._write(uid_validity=uid_validity)
+        is_mine = self._write(_ADOPT, validity=uid_validity)
         if is_mine:
             self.uid_validity = uid_validity
         return is_mine
 
     def reset(self, uid_validity: int) -> bool:
         """Begin at UID 1 again: the server numbers its messages anew."""
-        is_mine = self._write(uid_validity=uid_validity, last_seen_uid=0)
+        is_mine = self._write(_RESET, validity=uid_validity)
         if is_mine:
             self.uid_validity, self.last_seen_uid = uid_validity, 0
         return is_mine
 
     def heartbeat(self, done_uid: int = 0) -> bool:
         """Say that the holder lives, and that everything up to this UID is done; never goes backwards."""
-        return self._write(in_progress_since=func.now(), **self._advanced(done_uid))
+        is_mine = self._write(_HEARTBEAT, done_uid=done_uid)
+        self.last_seen_uid = max(self.last_seen_uid, done_uid)
+        return is_mine
 
     def release(self, done_uid: int = 0) -> bool:
         """Let go after a fetch that went well; 0 where no UID was finished."""
-        is_mine = self._write(in_progress_since=None, last_fetched_at=func.now(), **self._advanced(done_uid))
+        is_mine = self._write(_RELEASE, done_uid=done_uid)
         if not is_mine:
             logger.warning("a folder was taken over during its fetch", extra={"watermark_id": self._id})
         return is_mine
 
     def release_failed(self) -> bool:
         """Let go after a failure: nothing but the lease is touched."""
-        is_mine = self._write(in_progress_since=None)
+        is_mine = self._write(_RELEASE_FAILED)
         if not is_mine:
             logger.debug("a folder whose fetch failed was taken over", extra={"watermark_id": self._id})
         return is_mine
 
-    def _advanced(self, done_uid: int) -> dict[str, Any]:
-        if done_uid <= self.last_seen_uid:
-            return {}
-        self.last_seen_uid = done_uid
-        return {"last_seen_uid": func.greatest(_t.last_seen_uid, literal(done_uid, BigInteger))}
-
-    def _write(self, **values: Any) -> bool:
-        statement = (
-            update(MAIL_FETCH_WATERMARK)
-            .where(_t.id == self._id, _t.version == self._version)
-            .values(version=_t.version + 1, updated_at=func.now(), **values)
-        )
+    def _write(self, statement: Update, **values: int) -> bool:
         with self._engine.connect() as connection:
-            is_mine = connection.execute(statement).rowcount == 1
+            given = {"row_id": self._id, "held": self._version, **values}
+            is_mine = connection.execute(statement, given).rowcount == 1
         if is_mine:
             self._version += 1
         return is_mine
