@@ -46,14 +46,19 @@ class ConfigCache:
     def find(self, config_id: int) -> Config | None:
         """The configuration with this id, active or not; None when there is none."""
         with self._lock:  # looked up under the lock: another thread's refill may hold none of this one's
-            self._ensure({config_id}, set())
+            if not (self._is_fresh() and config_id in self._by_id):
+                self._ensure({config_id}, set())
             return self._by_id.get(config_id)
 
     def defaults(self, tenant_id: int) -> list[Config]:
         """A tenant's active defaults in order of preference."""
         with self._lock:
-            self._ensure(set(), {tenant_id})
+            if not (self._is_fresh() and tenant_id in self._defaults):
+                self._ensure(set(), {tenant_id})
             return self._defaults.get(tenant_id, [])
+
+    def _is_fresh(self) -> bool:
+        return self._ticker() - self._read_at < self._ttl
 
     def _ensure(self, ids: set[int], tenants: set[int]) -> None:
         now = self._ticker()

@@ -1,7 +1,9 @@
 """The SQLAlchemy engine of this package's own connections: time-outs set, isolation pinned to READ COMMITTED (I10)."""
 
+import json
 import os
 import weakref
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Engine
@@ -53,6 +55,7 @@ def create_engine(
         pool_timeout=database.connect_timeout_seconds,
         pool_pre_ping=pre_ping,
         isolation_level="READ COMMITTED",
+        json_deserializer=_json,
         # An error's text never repeats what was being written.
         hide_parameters=True,
         connect_args={
@@ -67,6 +70,14 @@ def create_engine(
     )
     _engines.add(engine)
     return engine
+
+
+_decode = json.JSONDecoder().decode
+
+
+def _json(octets: bytes) -> Any:
+    """A JSON column's value: PostgreSQL sends UTF-8, `json.loads` would guess. Mostly a list of nobody."""
+    return [] if octets == b"[]" else _decode(octets.decode())
 
 
 #: The engines of this process.

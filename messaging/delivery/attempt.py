@@ -175,6 +175,7 @@ class _Chunk:
         self._preparing = Preparing(
             delivery.engine, delivery.channel, self._suppressing, delivery.settings.quota, delivery.ticker
         )
+        self._limits = delivery.limits
         self._hold_until = delivery.ticker() + delivery.settings.delivery.chunk_hold_seconds
 
     def run(self) -> None:
@@ -298,7 +299,7 @@ class _Chunk:
                 to_name = [r for r in open_recipients(recipients, claimed.results) if r not in suppressed]
                 if to_name and not self._may_send(claimed):
                     return
-                gate = SendGate(claimed.claimed_at, delivery.limits, delivery.ticker)
+                gate = SendGate(claimed.claimed_at, self._limits, delivery.ticker)
                 learnt: dict[str, RecipientResult] | Failure = (
                     dict(delivery.channel.send(claimed, to_name, gate)) if to_name else {}
                 )

@@ -58,9 +58,7 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
     parameters: dict[str, Any] = {"ids": ids, "versions": [version for _, version in pairs], "token": token}
     try:
         with engine.connect() as connection:
-            rows: Sequence[Row[tuple[object, ...]]] = connection.execute(
-                statements.claim(channel.table), parameters
-            ).fetchall()
+            rows: Sequence[Row[Any]] = connection.execute(statements.claim(channel.table), parameters).fetchall()
     except DBAPIError as exc:
         if not exc.connection_invalidated:
             raise
@@ -76,8 +74,9 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
             raise ClaimUnclear(ids, token) from still
     claims: list[Claim] = []
     expired: dict[int, Expired] = {}
+    names = [column.name for column in channel.table.columns]
     for row in rows:
-        content = dict(row._mapping)
+        content = dict(zip(names, row, strict=True))
         provider = channel.provider(content)
         if content["status"] == SendStatus.SENDING:
             claims.append(

@@ -21,7 +21,7 @@ from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG, MAI
 from messaging.mail.preparation import PREPARED_COLUMNS, Sources, has_template, prepare_mail
 from messaging.mail.servers import find_visible_by_id, smtp_server, tiers
 from messaging.mail.signing import is_signing, signed
-from messaging.mail.smtp import Envelope, SmtpTransport
+from messaging.mail.smtp import Envelope, SmtpServer, SmtpTransport
 from messaging.mail.smtp_replies import FaultCode
 from messaging.mail.templates import find_template
 from messaging.requests import BodyMode, Priority
@@ -32,6 +32,9 @@ from messaging.templates.render import Renderer
 
 #: The channel's label, and that of who takes its messages.
 NAME, PROVIDER = "mail", "smtp"
+
+#: Servers whose decrypted form is kept.
+MAX_KEPT_SERVERS = 1000
 
 
 class MailChannel:
@@ -52,6 +55,8 @@ class MailChannel:
         ttl_seconds = settings.config_cache_ttl_seconds
         self._configs = ConfigCache(engine, MAIL_SEND_SERVER_CONFIG, ttl_seconds=ttl_seconds, ticker=ticker)
         self._templates = TemplateCache(engine, MAIL_TEMPLATE, ttl_seconds=ttl_seconds, ticker=ticker)
+        #: By the configuration's id, with the configuration it was made from.
+        self._servers: dict[int, tuple[Config, SmtpServer]] = {}
         self._files = FileStore(engine, settings)
         self._sources = Sources(
             configs=self._configs,
@@ -136,7 +141,7 @@ class MailChannel:
         recipients: Sequence[str],
         gate: Gate,
     ) -> Mapping[str, RecipientResult]:
-        server = smtp_server(config)
+        server = self._server(config)
         try:
             message = build(content_of(record), files)
         except MessageBuildError as exc:
@@ -144,6 +149,15 @@ class MailChannel:
         if is_signing(config):
             message = signed(message, config, signed_at=record["prepared_at"])
         return self._transport.send(server, Envelope(record["envelope_sender"], recipients), message, gate)
+
+    def _server(self, config: Config) -> SmtpServer:
+        """As `smtp_server`; kept until the configuration is read again, as its secret takes longer than a message."""
+        kept = self._servers.get(config["id"])
+        if kept is None or kept[0] is not config:
+            if len(self._servers) >= MAX_KEPT_SERVERS:
+                self._servers.clear()
+            kept = self._servers[config["id"]] = config, smtp_server(config)
+        return kept[1]
 
 
 def envelope_recipients(record: Mapping[str, Any]) -> list[str]:

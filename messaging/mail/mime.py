@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 
 from messaging.category import MarkerCode
 from messaging.errors import PreparationError
@@ -110,8 +111,7 @@ def build(content: MailContent, files: Sequence[AttachedFile] = ()) -> Message:
 
 def _header_fields(content: MailContent) -> list[str]:
     _check(content)
-    sender = Mailbox(clean_text(content.from_name or ""), _ascii_domain(content.from_address))
-    fields = [header_fields.mailbox_field("From", [sender])]
+    fields = [_from_field(content.from_name or "", content.from_address)]
     if content.to:
         fields.append(header_fields.canonical_field("To", content.to))
     if content.cc:
@@ -119,13 +119,13 @@ def _header_fields(content: MailContent) -> list[str]:
     if content.reply_to:
         fields.append(_reply_to(content.reply_to))
     fields.append(header_fields.text_field("Subject", clean_text(content.subject or "")))
-    fields.append(f"Date: {format_datetime(content.date.astimezone(UTC))}")
+    fields.append(_date_field(content.date.astimezone(UTC).replace(microsecond=0)))
     # Never folded, however long: programs that look for it read one line.
     fields.append(f"Message-ID: {content.message_id}")
     if content.auto_submitted:
         fields.append("Auto-Submitted: auto-generated")
     if content.read_receipt:
-        receipt_to = [Mailbox("", sender.address)]
+        receipt_to = [Mailbox("", _ascii_domain(content.from_address))]
         fields.append(header_fields.mailbox_field("Disposition-Notification-To", receipt_to))
         fields.append(header_fields.mailbox_field("Return-Receipt-To", receipt_to))
     if content.priority is not None:
@@ -134,6 +134,18 @@ def _header_fields(content: MailContent) -> list[str]:
         fields.extend(_further_fields(content.headers))
     fields.append("MIME-Version: 1.0")
     return fields
+
+
+@lru_cache(maxsize=256)
+def _from_field(name: str, address: str) -> str:
+    """Kept, as a process writes for few senders."""
+    return header_fields.mailbox_field("From", [Mailbox(clean_text(name), _ascii_domain(address))])
+
+
+@lru_cache(maxsize=64)
+def _date_field(date: datetime) -> str:
+    """Kept, as the mails of a chunk were prepared in the same second."""
+    return f"Date: {format_datetime(date)}"
 
 
 def _check(content: MailContent) -> None:

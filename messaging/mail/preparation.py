@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from messaging.category import MarkerCode
@@ -138,11 +139,15 @@ def _unusable(config: Config, column: str, exc: Exception) -> PreparationError:
     return PreparationError(MarkerCode.CONFIG_NOT_RESOLVABLE, f"{column} of mail server {config['id']}: {exc}")
 
 
+#: Kept, as few configurations serve many records.
+_configured_mailbox = lru_cache(maxsize=256)(parse_mailbox)
+
+
 def _sender(config: Config) -> Mailbox:
     """The From mailbox: `from_address`, else the username."""
     column = "from_address" if config["from_address"] else "username"
     try:
-        return parse_mailbox(config[column] or "")
+        return _configured_mailbox(config[column] or "")
     except AddressError as exc:
         raise _unusable(config, column, exc) from exc
 
@@ -161,7 +166,7 @@ def _envelope_sender(config: Config, record_id: int, sender: Mailbox) -> str:
     address = sender.address
     if config["envelope_sender"]:
         try:
-            address = parse_mailbox(config["envelope_sender"]).address
+            address = _configured_mailbox(config["envelope_sender"]).address
         except AddressError as exc:
             raise _unusable(config, "envelope_sender", exc) from exc
     if not config["verp"]:
