@@ -107,12 +107,18 @@ def mark_read(session: Session, record_id: int, *, at: datetime | None) -> Effec
         "read_receipt_received_at": read_at,
         "updated_at": func.now(),
     }
-    if connection.execute(_of_owner(statement).values(values).returning(T.c.id)).one_or_none() is not None:
-        return Effect.RECORDED
-    row = _read(connection, record_id)
-    if row is None:
-        return Effect.MISSING
-    return Effect.RECORDED if row.status in FINAL_STATUSES else Effect.OPEN
+    for _ in range(MAX_TRIES):
+        if connection.execute(_of_owner(statement).values(values).returning(T.c.id)).one_or_none() is not None:
+            return Effect.RECORDED
+        row = _read(connection, record_id)
+        if row is None:
+            return Effect.MISSING
+        if row.status not in FINAL_STATUSES:
+            return Effect.OPEN
+        if row.read_receipt_received:
+            return Effect.RECORDED
+        # It was sent between the two statements.
+    return Effect.CONTENDED
 
 
 def note_complaint(session: Session, record_id: int, reported: Sequence[ReportedRecipient], *, origin: str) -> Effect:
@@ -141,7 +147,7 @@ def _of_owner(statement: Any) -> Any:
 #: What is read of a record; the time is in UTC, whatever the zone of the caller's session.
 _READ = (
     *(T.c.id, T.c.tenant_id, T.c.version, T.c.status, T.c.to_addresses, T.c.cc_addresses, T.c.bcc_addresses),
-    *(T.c.recipient_results, T.c.bounced, T.c.bounce_code, T.c.bounced_recipients),
+    *(T.c.recipient_results, T.c.bounced, T.c.bounce_code, T.c.bounced_recipients, T.c.read_receipt_received),
     func.to_char(func.timezone("UTC", func.now()), 'YYYY-MM-DD"T"HH24:MI:SS"+00:00"').label("now"),
 )
 
@@ -162,7 +168,7 @@ def _bounced(row: Row[Any], found: Sequence[Meant], first: ReportedRecipient) ->
             "at": row.now,
             "permanent": one.reported.is_permanent,
         }
-    told = found[0].reported if found else first
+    told = min((one.reported for one in found), key=lambda one: not one.is_permanent, default=first)
     values: dict[str, Any] = {}
     if row.status == SendStatus.SENT:
         values |= {

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from messaging import tenancy
 from messaging.db.engine import autocommitting
-from messaging.db.trouble import is_passing
+from messaging.db.trouble import is_away, is_passing, is_unfit
 from messaging.delivery.status import FINAL_STATUSES
 from messaging.mail import receipts
 from messaging.mail.channel import envelope_recipients
@@ -74,7 +74,7 @@ class _Batch:
     changed: int = 0
     #: Records that somebody held for longer than the lock time-out.
     lock_waits: int = 0
-    linked: list["_Link"] = field(default_factory=list)
+    linked: list[_Link] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     #: Not found in time.
     unmatched: list[int] = field(default_factory=list)
@@ -151,10 +151,18 @@ class Linker:
                     batch.changed += 1
                     return
         except SQLAlchemyError as exc:
-            if not is_passing(exc):
+            if is_away(exc) or is_unfit(exc):
                 raise
-            batch.lock_waits += 1
-            logger.warning("received mail not linked yet", extra={"received_id": mail.id, "record_id": record.id})
+            told = {"received_id": mail.id, "record_id": record.id}
+            if is_passing(exc):
+                batch.lock_waits += 1
+                logger.warning("received mail not linked yet", extra=told)
+            else:
+                # One mail's fault must not keep the others from their records, nor be told for ever.
+                logger.exception("received mail cannot be linked", extra=told)
+                if mail.is_old:
+                    batch.unmatched.append(mail.id)
+                    return
         batch.waiting.append(mail.id)
 
     def _change(self, session: Session, record_id: int, change: Change, origin: str) -> Effect:

@@ -136,6 +136,15 @@ def test_the_code_is_of_what_there_is(
     assert row.recipient_results[A]["code"] == (shown or "BOUNCED")
 
 
+def test_the_record_shows_the_code_of_the_worst(books: Books) -> None:
+    record_id = books.sent(A, B)
+    books.bounce(record_id, failed(A, kind="SOFT", reason="EXPIRED", reply_code="451", status="4.4.7"), failed(B))
+    books.link()
+    row = books.record(record_id)
+    assert (row.bounce_code, row.bounced_recipients) == ("550 5.1.1", [A, B])
+    assert row.error_message == "smtp; 550 5.1.1 no such user"
+
+
 @pytest.mark.parametrize("status", ["FAILED", "DEAD_LETTER"])
 def test_what_ended_without_success_takes_note_of_a_bounce(books: Books, status: str) -> None:
     record_id = books.sent(A, B, status=status, error_code="SMTP_450", error_message="busy", recipient_results={})

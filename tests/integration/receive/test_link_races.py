@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
+from messaging import tenancy
 from messaging.db.engine import create_engine as make_engine
+from messaging.mail import receipts
+from messaging.mail.receipts import Effect
 from messaging.receive.link import MAX_LOCK_WAITS, LinkCounts
 from messaging.settings import Settings
 from messaging.tenancy import use_multi_tenancy
@@ -131,13 +135,39 @@ def test_what_one_report_changes_is_written_as_one(books: Books, other: Engine) 
     received_id = books.bounce(record_id)
     with other.begin() as owner:
         owner.execute(text("ALTER TABLE suppression ADD CONSTRAINT none CHECK (reason <> 'HARD_BOUNCE')"))
-    with pytest.raises(Exception, match="none"):
-        books.link()
+    spam = books.sent()
+    books.bounce(spam, failed(reason="SPAM"))
+    assert books.link() == LinkCounts(linked=1, waiting=1)
     row, mail = books.record(record_id), books.mail(received_id)
     assert (row.status, row.version, mail.link_status, mail.linked_send_record_id) == ("SENT", 0, "PENDING", None)
+    assert books.record(spam).status == "FAILED"  # one mail's fault is not another's
     with other.begin() as owner:
         owner.execute(text("ALTER TABLE suppression DROP CONSTRAINT none"))
     assert books.link() == LinkCounts(linked=1)
+
+
+def test_a_mail_that_the_database_refuses_is_given_up_after_a_day(books: Books, other: Engine) -> None:
+    received_id = books.bounce(books.sent(), age="25 hours")
+    with other.begin() as owner:
+        owner.execute(text("ALTER TABLE suppression ADD CONSTRAINT none CHECK (reason <> 'HARD_BOUNCE')"))
+    assert books.link() == LinkCounts(unmatched=1)
+    assert books.mail(received_id).link_status == "UNMATCHED"
+
+
+def test_a_receipt_whose_record_is_sent_at_that_moment_is_noted(books: Books, other: Engine) -> None:
+    record_id = books.sent(status="SENDING")
+    with tenancy.tenant(0), Session(books.engine) as session, session.begin():
+        left = [True]
+
+        def finish(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if statement.startswith("SELECT mail_send_record") and left.pop():
+                left.append(False)
+                with other.begin() as worker:
+                    worker.execute(text("UPDATE mail_send_record SET status = 'SENT', claimed_at = NULL"))
+
+        event.listen(books.engine, "before_cursor_execute", finish)
+        assert receipts.mark_read(session, record_id, at=None) is Effect.RECORDED
+    assert books.record(record_id).read_receipt_received
 
 
 def test_a_database_that_goes_away_is_told_and_loses_nothing(books: Books, other: Engine) -> None:
