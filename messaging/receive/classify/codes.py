@@ -5,7 +5,7 @@ import re
 #: Codes that count wherever they stand alone, and those of the table in `receive.md` 12.3.
 _ANYWHERE = "421|450|451|452|550|551|552|553|554"
 #: No number of bytes, seconds or recipients, and nothing longer: `550 bytes`, `555-1234`.
-_NO_AMOUNT = r"(?![\w.@/%])(?!-\d)(?! ?(?:bytes?|[kmg]i?b|octets?|seconds?|minutes?|hours?|days?|messages?|users?)\b)"
+_NO_AMOUNT = r"(?![\w.@/%])(?!-\d)(?! ?(?:bytes|[kmg]i?b|octets|seconds|minutes|hours|days|messages|users)\b)"
 _ENHANCED = r"[245]\.\d{1,3}\.\d{1,3}(?!\d|\.\d)"
 
 _CODE_THEN_ENHANCED = re.compile(rf"(?<![\w.@/])([45]\d\d)(?:[ ,:/-]{{1,3}}|[ -]?)[#\[(<]?(?={_ENHANCED})")
