@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Row, select, tuple_
 from sqlalchemy.orm import Session
 
+from messaging.category import MarkerCode
 from messaging.delivery.dead_letter import DeadLetterMessage, DeadLetterSource
 from messaging.delivery.record import AttemptOutcome, SendAttempt
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
@@ -154,6 +155,8 @@ def explain(
             return (
                 f"taken by {taken_by}" + (f", but not for {', '.join(not_for)}: {error}" if not_for else "") + earlier
             )
+        case SendStatus.FAILED if row["error_code"] == MarkerCode.BOUNCED:
+            return f"taken by {taken_by}, and came back: {error}"
         case SendStatus.FAILED:
             return (error or "failed") + earlier
         case SendStatus.DEAD_LETTER:

@@ -159,7 +159,7 @@ def test_show_tells_what_came_back_about_a_record(run: Run, books: Books) -> Non
     books.link()
     code, out, _ = run("show", record_id)
     assert code == 0
-    assert "BOUNCED: smtp; 550 5.1.1 no such user" in out
+    assert "taken by the server, and came back: BOUNCED: smtp; 550 5.1.1 no such user" in out
     for told in ("bounced  550 5.1.1", "read receipt  20", "received about it", f"{bounce} ", f"{receipt} ", "bounced"):
         assert told in out
     told = json.loads(run("show", record_id, "--json")[1])
