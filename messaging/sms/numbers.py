@@ -54,8 +54,25 @@ def region_of(e164: str) -> str | None:
     """
     from phonenumbers import NumberParseException, parse, region_code_for_number
 
-    try:
-        region = region_code_for_number(parse(e164, None))
-    except NumberParseException:
-        return None
+    region = _only_region(e164)
+    if region is None:
+        try:
+            region = region_code_for_number(parse(e164, None))
+        except NumberParseException:
+            return None
     return None if region is None else _ISO_CODE.get(region, region)
+
+
+def _only_region(e164: str) -> str | None:
+    """The region of a calling code that is one country's; None of one that countries share, and of none.
+
+    Most are, and then the digits after it, which are slow to parse, say nothing more.
+    """
+    from phonenumbers import COUNTRY_CODE_TO_REGION_CODE
+
+    for length in (1, 2, 3):  # no calling code is the beginning of another
+        code = e164[1 : 1 + length]
+        regions = COUNTRY_CODE_TO_REGION_CODE.get(int(code)) if code.isdecimal() else None
+        if regions is not None:
+            return regions[0] if len(regions) == 1 else None
+    return None

@@ -184,7 +184,7 @@ class HttpClient:
         is_sending: bool,
     ) -> HttpReply:
         address = _address(url)
-        request = _request(method, address, headers, body)
+        request = _request(method, address, tuple(headers.items()), len(body))
         exchange = _Exchange(self._limits, self._ticker)
         try:
             connection = self._connections.take(address.origin, exchange)
@@ -263,14 +263,20 @@ class _Address:
     host: bytes
 
 
-def _request(method: str, address: _Address, headers: Mapping[str, str], body: bytes) -> h11.Request:
+@lru_cache(maxsize=512)
+def _request(method: str, address: _Address, headers: tuple[tuple[str, str], ...], body_octets: int) -> h11.Request:
+    """A request's head, checked; kept, as most calls of an account differ by their bodies only.
+
+    Raises: PreparationError.
+    """
     try:
         lines = [(b"Host", address.host)]
         lines += [
-            (name.encode("ascii"), value.encode("ascii")) for name, value in {**DEFAULT_HEADERS, **headers}.items()
+            (name.encode("ascii"), value.encode("ascii"))
+            for name, value in {**DEFAULT_HEADERS, **dict(headers)}.items()
         ]
-        if body:
-            lines.append((b"Content-Length", b"%d" % len(body)))
+        if body_octets:
+            lines.append((b"Content-Length", b"%d" % body_octets))
         return h11.Request(method=method, target=address.target, headers=lines)
     except (ValueError, h11.LocalProtocolError):
         # Their words repeat the header that cannot be written, which may be a key.
