@@ -1,6 +1,10 @@
 """What good IMAP servers never do, and what a fetch makes of it: receive.md section 4, cases receive/imap."""
 
+import os
+import signal
 import ssl
+import subprocess
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -14,6 +18,7 @@ from messaging import tenancy
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
 from messaging.receive.fetch import Receiver
+from messaging.settings import Settings
 from tests.conftest import MakeSettings
 from tests.far_end.scripted_imap import Folder, Message, Rule, ScriptedImapServer
 from tests.integration.receive.fetching import Stored, add_mailbox, mail
@@ -45,8 +50,12 @@ def fetch(engine: Engine, make_settings: MakeSettings, authority: trustme.CA) ->
         authority.configure_trust(context)
         return context
 
-    def fetch(server: ScriptedImapServer, read_seconds: float = 5, fields: Any = None, **settings: Any) -> int:
-        if server.port not in ids:
+    def fetch(
+        server: ScriptedImapServer, *, config_id: int = 0, read_seconds: float = 5, fields: Any = None, **settings: Any
+    ) -> int:
+        if config_id:
+            ids[server.port] = config_id
+        elif server.port not in ids:
             ids[server.port] = add_mailbox(engine, server.port, **(fields or {}))
         transport = {"connection_timeout_seconds": 2, "read_timeout_seconds": read_seconds}
         given = make_settings(mail={"fetch": settings, "transport": transport})
@@ -373,3 +382,80 @@ def test_a_dead_host_is_given_up_in_time(fetch: Fetch) -> None:
     began = time.monotonic()
     assert "connecting" in failed(fetch, server)
     assert time.monotonic() - began < 10
+
+
+#: A worker as a process of its own: what it is at when it is killed, it never ends.
+WORKER = """
+import sys
+from messaging.db.encryption import use_keys
+from messaging.db.engine import create_engine
+from messaging.files import FileStore
+from messaging.receive.fetch import Receiver
+from messaging.settings import load_settings
+from messaging.tenancy import use_multi_tenancy
+
+settings = load_settings()
+use_keys(settings.secrets_keys)
+use_multi_tenancy(False)
+engine = create_engine(settings)
+Receiver(engine, settings, FileStore(engine, settings)).fetch_mailbox(int(sys.argv[1]))
+"""
+
+
+def test_a_worker_that_is_killed_loses_no_mail_and_doubles_none(
+    fetch: Fetch, engine: Engine, settings: Settings, stored: Stored
+) -> None:  # receive.md R19
+    def kill(_line: str) -> None:
+        worker.kill()
+        worker.wait()
+
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 121)}
+    rule = Rule("UID FETCH 51", then=kill, times=1, is_last=True)
+    with ScriptedImapServer({"INBOX": Folder(messages)}, [rule]) as server:
+        environment = {
+            "MESSAGING_DATABASE_URL": settings.database_url,
+            "MESSAGING_REDIS_URL": settings.redis_url,
+            "MESSAGING_SECRETS_KEYS": settings.secrets_keys[0],
+            "MESSAGING_MAIL__FETCH__BATCH_LIMIT": "120",
+        }
+        config_id = add_mailbox(engine, server.port)
+        worker = subprocess.Popen([sys.executable, "-c", WORKER, str(config_id)], env={**os.environ, **environment})
+        assert worker.wait(60) == -signal.SIGKILL
+        assert (len(stored.names()), stored.watermark()["last_seen_uid"]) == (50, 50)
+        assert fetch(server, config_id=config_id) == 0
+        stored.run("UPDATE mail_fetch_imap_watermark SET in_progress_since = now() - interval '61 minutes'")
+        assert fetch(server, config_id=config_id) == 70
+    assert len(set(stored.names())) == len(stored.names()) == 120
+
+
+def test_what_a_dead_worker_stored_beyond_the_watermark_is_not_downloaded_again(fetch: Fetch, stored: Stored) -> None:
+    # receive.md R19 R25
+    with ScriptedImapServer(inbox("one", "two")) as server:
+        assert fetch(server) == 2
+        stored.run("UPDATE mail_fetch_imap_watermark SET last_seen_uid = 0")
+        server.commands.clear()
+        assert fetch(server) == 0
+        assert not [line for line in server.commands if "BODY.PEEK[]" in line]
+    assert stored.watermark()["last_seen_uid"] == 2
+
+
+def test_the_time_budget_ends_a_fetch_between_mails(
+    engine: Engine, make_settings: MakeSettings, stored: Stored
+) -> None:
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 121)}
+    settings = make_settings(mail={"fetch": {"batch_limit": 120, "time_budget_seconds": 50}})
+    with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
+        late = False
+
+        def ticker() -> float:
+            return time.monotonic() + (51 if late else 0)
+
+        def be_late(_line: str) -> None:
+            nonlocal late
+            late = True
+
+        server.rules.append(Rule("UID FETCH 51", then=be_late))
+        receiver = Receiver(engine, settings, None, ticker=ticker)
+        assert receiver.fetch_mailbox(add_mailbox(engine, server.port)) == 100
+    assert (stored.watermark()["last_seen_uid"], stored.watermark()["in_progress_since"]) == (100, None)
+    assert stored.watermark()["last_fetched_at"] is not None
