@@ -112,6 +112,11 @@ def received(mail_type: str, count: int = 1) -> None:
     _child("received", mail_type).inc(count)
 
 
+def link(mail_type: str, result: str, count: int = 1) -> None:
+    """Received reports that were tied to the record they are about, or given up; `result` is linked or unmatched."""
+    _child("link", mail_type, result).inc(count)
+
+
 def fetch_failures(protocol: str, count: int = 1) -> None:
     """Fetches that could not reach or read their mailbox, or a folder of it; `protocol` is the mailbox's."""
     _child("fetch_failures", protocol).inc(count)
@@ -244,6 +249,7 @@ class _Metrics:
     swept: "Counter"
     poison: "Counter"
     received: "Counter"
+    link: "Counter"
     fetch_failures: "Counter"
     send_seconds: "Histogram"
     due_to_sent_seconds: "Histogram"
@@ -338,6 +344,7 @@ def _make_metrics() -> _Metrics:
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
         received=Counter("messaging_received_total", "Received mails stored", ["mail_type"]),
+        link=Counter("messaging_link_total", "Received reports tied to a record, or given up", ["type", "result"]),
         fetch_failures=Counter("messaging_fetch_failures_total", "Fetches that failed", ["protocol"]),
         send_seconds=Histogram("messaging_send_seconds", "One send", ["channel", "provider"], buckets=_SEND_BUCKETS),
         due_to_sent_seconds=Histogram(

@@ -7,6 +7,7 @@ report counts once, however many workers look at it.
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -15,7 +16,7 @@ from sqlalchemy import Engine, Row, TextClause
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from messaging import tenancy
+from messaging import metrics, tenancy
 from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_away, is_passing, is_unfit
 from messaging.delivery.status import FINAL_STATUSES
@@ -28,6 +29,9 @@ from messaging.receive.vocabulary import LinkStatus
 from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
+
+#: How a mail ended, as the metric says it.
+LINKED, UNMATCHED = "linked", "unmatched"
 
 #: Records held by others that one look waits for, each for the lock time-out; what comes after them is for the next.
 MAX_LOCK_WAITS = 3
@@ -149,6 +153,7 @@ class Linker:
                 if self._change(session, record.id, change, f"received mail {mail.id}") is Effect.RECORDED:
                     session.commit()
                     batch.changed += 1
+                    metrics.link(mail.mail_type, LINKED)
                     return
         except SQLAlchemyError as exc:
             if is_away(exc) or is_unfit(exc):
@@ -179,15 +184,19 @@ class Linker:
 
     def _finish(self, batch: _Batch) -> LinkCounts:
         """Write what needs no transaction of its own, and count."""
-        linked = ended = 0
+        linked: list[str] = []
+        ended: list[str] = []
         if batch.linked:
-            linked = len(self._run(statements.LINKED, **_linked(batch.linked)))
-        for ids_of, status in ((batch.unmatched, LinkStatus.UNMATCHED), (batch.unlinkable, LinkStatus.NONE)):
-            if ids_of:
-                ended += len(self._run(statements.ENDED, ids=list(ids_of), status=status))
+            linked += (row.mail_type for row in self._run(statements.LINKED, **_linked(batch.linked)))
+        for ids, status in ((batch.unmatched, LinkStatus.UNMATCHED), (batch.unlinkable, LinkStatus.NONE)):
+            if ids:
+                ended += (row.mail_type for row in self._run(statements.ENDED, ids=ids, status=status))
         if batch.waiting:
             self._run(statements.CHECKED, ids=batch.waiting)
-        return LinkCounts(linked + batch.changed, ended, len(batch.waiting))
+        for mail_types, result in ((linked, LINKED), (ended, UNMATCHED)):
+            for mail_type, count in Counter(mail_types).items():
+                metrics.link(mail_type, result, count)
+        return LinkCounts(len(linked) + batch.changed, len(ended), len(batch.waiting))
 
     def _run(self, statement: TextClause, **parameters: Any) -> Sequence[Row[Any]]:
         """One statement that is a transaction of its own."""

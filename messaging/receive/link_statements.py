@@ -50,14 +50,14 @@ CHECKED = text(f"""
     UPDATE mail_receive_record SET link_checked_at = now() WHERE id = ANY (ARRAY({_STILL_WAITING})) RETURNING id
 """)  # noqa: S608
 
-#: Nothing to link, or nothing found in time. Parameters `ids`, `status`; answers `id`.
+#: Nothing to link, or nothing found in time. Parameters `ids`, `status`; answers `mail_type`.
 ENDED = text(f"""
     UPDATE mail_receive_record SET link_status = :status, updated_at = now()
-    WHERE id = ANY (ARRAY({_STILL_WAITING})) RETURNING id
+    WHERE id = ANY (ARRAY({_STILL_WAITING})) RETURNING mail_type
 """)  # noqa: S608
 
 #: Known. Parameters: arrays `ids`, `record_ids`, and what null leaves as it is: the records' `message_ids`,
-#: `recipients` and `failed`, those of a text that were written to. Answers `id`.
+#: `recipients` and `failed`, those of a text that were written to. Answers `mail_type`.
 LINKED = text(f"""
     UPDATE mail_receive_record r SET link_status = 'LINKED', linked_send_record_id = l.record_id,
         original_message_id = coalesce(l.message_id, r.original_message_id),
@@ -66,5 +66,5 @@ LINKED = text(f"""
     FROM unnest(CAST(:ids AS bigint[]), CAST(:record_ids AS bigint[]), CAST(:message_ids AS text[]),
             CAST(:recipients AS jsonb[]), CAST(:failed AS jsonb[]))
         AS l(id, record_id, message_id, recipients, failed)
-    WHERE r.id = l.id AND r.id = ANY (ARRAY({_STILL_WAITING})) RETURNING r.id
+    WHERE r.id = l.id AND r.id = ANY (ARRAY({_STILL_WAITING})) RETURNING r.mail_type
 """)  # noqa: S608

@@ -66,7 +66,7 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         metrics.due_records('mail', 1); metrics.overdue_records('mail', 1); metrics.oldest_due('mail', 1)
         metrics.oldest_overdue('mail', 1); metrics.oldest_transaction(1)
         metrics.rate_limited('mail', 'minute'); metrics.quota('mail', 'charged')
-        metrics.received('BOUNCE'); metrics.fetch_failures('IMAPS')
+        metrics.received('BOUNCE'); metrics.fetch_failures('IMAPS'); metrics.link('BOUNCE', 'linked')
         """
         + SHOW,
         tmp_path,
@@ -86,6 +86,7 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         'messaging_quota_total{channel="mail",result="charged"}',
         'messaging_poison_total{event_type="UNDECODABLE"}',
         'messaging_received_total{mail_type="BOUNCE"}',
+        'messaging_link_total{result="linked",type="BOUNCE"}',
         'messaging_fetch_failures_total{protocol="IMAPS"}',
         'messaging_send_seconds_count{channel="mail",provider="smtp"}',
         'messaging_due_to_sent_seconds_count{channel="mail",provider="smtp"}',

@@ -15,7 +15,11 @@ from messaging.receive.link import LinkCounts
 from messaging.settings import Settings
 from messaging.tenancy import use_multi_tenancy
 from tests.conftest import TEMPLATE
+from tests.integration.delivery.desk import counted
 from tests.integration.receive.books import ACCEPTED, A, B, Books, C, failed
+
+#: Type and result.
+COUNTED = (("BOUNCE", "linked"), ("READ_RECEIPT", "linked"), ("BOUNCE", "unmatched"))
 
 #: What a test may leave behind.
 TABLES = "mail_send_record, mail_receive_record, mail_send_server_config, suppression"
@@ -418,6 +422,18 @@ def test_reports_about_nothing_of_ours_keep_none_waiting(books: Books) -> None:
     books.bounce(record_id)
     assert books.link(limit=3) == LinkCounts(waiting=2, linked=1)
     assert books.record(record_id).status == "FAILED"
+
+
+def test_what_was_linked_and_what_was_given_up_is_counted(books: Books) -> None:
+    before = {key: counted("messaging_link_total", type=key[0], result=key[1]) for key in COUNTED}
+    books.bounce(books.sent())
+    books.bounce(books.sent(B), failed(B, kind="DELAYED"))
+    books.receipt(books.sent(C))
+    books.bounce(None, age="25 hours", reference_ids=["<unknown@example.org>"])
+    books.bounce(None, reference_ids=["<later@example.org>"])
+    books.link()
+    after = {key: counted("messaging_link_total", type=key[0], result=key[1]) - before[key] for key in COUNTED}
+    assert after == {("BOUNCE", "linked"): 2, ("READ_RECEIPT", "linked"): 1, ("BOUNCE", "unmatched"): 1}
 
 
 # Tenants
