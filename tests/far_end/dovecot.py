@@ -1,4 +1,4 @@
-"""Dovecot as the mailboxes behind a mail server: takes mail by LMTP for whatever name, shows it by IMAP."""
+"""Dovecot as the mailboxes behind a mail server: takes mail by LMTP for whatever name, shows it by IMAP and POP3."""
 
 import imaplib
 import re
@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
+
+import trustme
 
 from messaging.embedded.server import free_port
 from tests.far_end import packages
@@ -30,10 +32,8 @@ default_internal_user = {user}
 default_internal_group = {group}
 first_valid_uid = 0
 first_valid_gid = 0
-ssl = no
 mail_fsync = never
 mail_max_userip_connections = 100
-auth_mechanisms = plain
 auth_failure_delay = 0
 recipient_delimiter = +
 namespace inbox {{
@@ -42,6 +42,10 @@ namespace inbox {{
 }}
 service anvil {{
   chroot =
+  # A wrong password costs the next login from the same address nothing.
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 service stats {{
   chroot =
@@ -52,7 +56,18 @@ service imap-login {{
     port = {imap_port}
   }}
   inet_listener imaps {{
-    port = 0
+    port = {imaps_port}
+    ssl = yes
+  }}
+}}
+service pop3-login {{
+  chroot =
+  inet_listener pop3 {{
+    port = {pop3_port}
+  }}
+  inet_listener pop3s {{
+    port = {pop3s_port}
+    ssl = yes
   }}
 }}
 service lmtp {{
@@ -64,7 +79,7 @@ service lmtp {{
 
 _OF_2_3 = """
 import_environment = TZ LD_LIBRARY_PATH
-protocols = imap lmtp
+protocols = imap pop3 lmtp
 disable_plaintext_auth = no
 passdb {{
   driver = static
@@ -80,6 +95,35 @@ protocol lmtp {{
 }}
 """
 
+#: With a certificate, and without.
+_TLS_OF_2_3 = """
+ssl = yes
+ssl_cert = <{home}/tls.crt
+ssl_key = <{home}/tls.key
+"""
+_TLS_OF_2_4 = """
+ssl = yes
+ssl_server_cert_file = {home}/tls.crt
+ssl_server_key_file = {home}/tls.key
+"""
+_NO_TLS = "ssl = no\n"
+
+#: With access tokens, and without.
+_TOKENS_OF_2_3 = """
+auth_mechanisms = plain xoauth2
+passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {home}/oauth2.conf
+}}
+"""
+_TOKENS_OF_2_4 = """
+auth_mechanisms = plain xoauth2
+oauth2_tokeninfo_url = {tokeninfo_url}
+oauth2_username_attribute = email
+"""
+_NO_TOKENS = "auth_mechanisms = plain\n"
+
 _OF_2_4_FIRST = """dovecot_config_version = 2.4.1
 dovecot_storage_version = 2.4.1
 """
@@ -89,6 +133,7 @@ import_environment {{
 }}
 protocols {{
   imap = yes
+  pop3 = yes
   lmtp = yes
 }}
 auth_allow_cleartext = yes
@@ -114,9 +159,16 @@ protocol lmtp {{
 class Dovecot(Unprivileged):
     """`port` is IMAP's. Every name is a user, with the same password; mail to `name+detail` goes to `name`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, *, certificate: trustme.LeafCert | None = None, tokeninfo_url: str | None = None
+    ) -> None:
+        """`certificate`: TLS at `imaps_port` and `pop3s_port`; `tokeninfo_url`, up to the token: whose a token is."""
         super().__init__(folder)
         self.lmtp_port = free_port()
+        self.pop3_port = free_port()
+        self.imaps_port, self.pop3s_port = (free_port(), free_port()) if certificate is not None else (0, 0)
+        self._certificate = certificate
+        self._tokeninfo_url = tokeninfo_url
 
     def start(self) -> Self:
         root = require_readable_tree("dovecot")
@@ -143,7 +195,13 @@ class Dovecot(Unprivileged):
             text=True,
             check=True,
         ).stdout
-        template = _COMMON + _OF_2_3 if version.startswith("2.3.") else f"{_OF_2_4_FIRST}{_COMMON}{_OF_2_4}"
+        template = self._template(is_2_3=version.startswith("2.3."))
+        if self._certificate is not None:
+            chain = b"".join(pem.bytes() for pem in self._certificate.cert_chain_pems)
+            self.write("tls.crt", chain.decode())
+            self.write("tls.key", self._certificate.private_key_pem.bytes().decode())
+        if self._tokeninfo_url is not None:
+            self.write("oauth2.conf", f"tokeninfo_url = {self._tokeninfo_url}\nusername_attribute = email\n")
         config = self.write(
             "dovecot.conf",
             template.format(
@@ -155,6 +213,10 @@ class Dovecot(Unprivileged):
                 gid=self.identity.gid,
                 imap_port=self.port,
                 lmtp_port=self.lmtp_port,
+                imaps_port=self.imaps_port,
+                pop3_port=self.pop3_port,
+                pop3s_port=self.pop3s_port,
+                tokeninfo_url=self._tokeninfo_url,
                 library_path=libraries,
                 password=PASSWORD,
             ),
@@ -162,8 +224,19 @@ class Dovecot(Unprivileged):
         environment = {"HOME": str(self.folder), "LD_LIBRARY_PATH": libraries}
         self._doveadm = ([root / "usr/bin/doveadm", "-c", config], environment)
         self.run([root / "usr/sbin/dovecot", "-F", "-c", config], environment, cwd=self.folder / "base")
-        self.wait_until(lambda: self.greets(self.port, b"* OK") and self.greets(self.lmtp_port, b"220 "))
+        greetings = {self.port: b"* OK", self.lmtp_port: b"220 ", self.pop3_port: b"+OK"}
+        self.wait_until(lambda: all(self.greets(port, greeting) for port, greeting in greetings.items()))
         return self
+
+    def _template(self, *, is_2_3: bool) -> str:
+        tls, tokens = _NO_TLS, _NO_TOKENS
+        if self._certificate is not None:
+            tls = _TLS_OF_2_3 if is_2_3 else _TLS_OF_2_4
+        if self._tokeninfo_url is not None:
+            tokens = _TOKENS_OF_2_3 if is_2_3 else _TOKENS_OF_2_4
+        if is_2_3:
+            return f"{_COMMON}{tls}{tokens}{_OF_2_3}"
+        return f"{_OF_2_4_FIRST}{_COMMON}{tls}{tokens}{_OF_2_4}"
 
     def read(self, user: str, *, count: int = 1, seconds: float = 10) -> list[bytes]:
         """The messages in the user's inbox, oldest first, once there are at least `count`.

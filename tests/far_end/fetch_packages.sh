@@ -58,7 +58,7 @@ fetch() { # group, package...
 # The wrappers make Postfix and Exim believe what they must about users, as they run without root.
 fetch mail postfix libuid-wrapper libnss-wrapper
 fetch exim exim4-daemon-light libnss-wrapper libresolv-wrapper
-fetch dovecot dovecot-imapd dovecot-lmtpd
+fetch dovecot dovecot-imapd dovecot-pop3d dovecot-lmtpd
 fetch dkim libmail-dkim-perl
 fetch redis redis-server
 exit 0
