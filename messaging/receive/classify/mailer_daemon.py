@@ -33,7 +33,9 @@ def _is_report(message: ParsedMail) -> bool:
     if signs.is_bulk or not (has_null_path or senders.is_automatic(message)):
         return False
     if signs.has_certain_subject:
-        return signs.tells_an_outcome or signs.has_code or signs.has_original
+        return signs.tells_an_outcome or signs.has_code or signs.has_original or signs.names_useless_address
+    if signs.quotes_server and signs.names_useless_address and has_null_path:
+        return True
     return signs.tells_an_outcome and (
         (signs.quotes_server and (has_null_path or signs.has_original))
         or (signs.has_possible_subject and signs.names_useless_address)

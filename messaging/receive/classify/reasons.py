@@ -2,12 +2,19 @@
 (`receive.md` 12.2).
 """
 
+import re
 from functools import cache
 
 from messaging.receive.classify.phrases import Phrases, comparable, table
-from messaging.receive.vocabulary import BounceReason
+from messaging.receive.vocabulary import USELESS_ADDRESS, BounceReason
 
 _R = BounceReason
+
+#: What is unknown then is the sender: Postfix, Exim, Sendmail.
+_ANSWER_TO_MAIL = re.compile(
+    r"(?:in reply to|after|response to|answer to) (?:pipelined )?mail from\b|^>>> mail from:[^\n]*\n<<< [45]",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 #: Of a text that is searched: what a server says is short, and one report may have it for each of its recipients.
 MAX_TEXT_CHARS = 8192
@@ -56,7 +63,8 @@ def reason(texts: tuple[str, ...], status: str | None, reply_code: str | None) -
     is_transient = (status or reply_code or "").startswith("4")
     for text in texts:
         if found := from_text(text, is_transient=is_transient):
-            return found
+            is_of_sender = found in USELESS_ADDRESS and any(_ANSWER_TO_MAIL.search(one) for one in texts)
+            return _R.POLICY if is_of_sender else found
     return from_codes(status, reply_code)
 
 

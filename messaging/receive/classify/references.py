@@ -16,7 +16,8 @@ MAX_REFERENCES = 50
 MAX_TEXT_CHARS = 65_536
 
 _ID_LINE = re.compile(
-    r"^[ \t>|*]{0,8}(?:X-)?(?:Original-)?Message-?ID[ \t]*:[ \t]*(?:\r?\n[ \t>]+)?(<[^<>\r\n]{3,998}>)",
+    r"^[ \t>|*]{0,8}(?:X-)?(?:Original-)?Message-?ID[ \t]*:[ \t]*(?:\r?\n[ \t>]+)?"
+    r"(<[^<>\r\n]{3,998}>|[^\s<>@]{1,400}@[^\s<>@]{1,400})",
     re.MULTILINE | re.IGNORECASE,
 )
 _ID_IN_TEXT = re.compile(r"\bMessage[ -]?ID\b[^<\r\n]{0,40}(<[^<>@\s]{1,400}@[^<>\s]{1,400}>)", re.IGNORECASE)
@@ -67,7 +68,7 @@ def _of_bounce(message: ParsedMail) -> Iterator[str]:
         if (
             not part.parts
             and part.content_type.startswith(("text/", "application/", "multipart/"))
-            and b"essage-" in part.content[:MAX_TEXT_CHARS]
+            and b"message" in part.content[:MAX_TEXT_CHARS].lower()
         ):
             yield from _lines(part.text())
     yield from _lines(message.rule_text)
@@ -92,7 +93,8 @@ def _answered(message: ParsedMail) -> Iterator[str]:
 
 def _lines(text: str) -> Iterator[str]:
     for found in _ID_LINE.findall(text[:MAX_TEXT_CHARS]):
-        yield from _first([found])
+        # A server that describes a message may leave its brackets out.
+        yield from _first([found if found.startswith("<") else f"<{found}>"])
 
 
 def _first(values: list[str]) -> Iterator[str]:
