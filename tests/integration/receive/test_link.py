@@ -44,7 +44,9 @@ def database_url(postgres: Postgres, linking_database: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _single_tenant() -> None:
+def _single_tenant() -> Iterator[None]:
+    use_multi_tenancy(False)
+    yield
     use_multi_tenancy(False)
 
 

@@ -15,8 +15,10 @@ from tests.integration.receive.books import A, B, Books
 
 
 @pytest.fixture(autouse=True)
-def _configured(settings: Settings, engine: Engine) -> None:
+def _configured(settings: Settings, engine: Engine) -> Iterator[None]:
     messaging.configure(settings, engine=engine)
+    tenancy.use_multi_tenancy(False)
+    yield
     tenancy.use_multi_tenancy(False)
 
 

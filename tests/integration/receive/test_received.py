@@ -17,8 +17,10 @@ UNREAD, READ, ARCHIVED, DELETED = ReceivedStatus
 
 
 @pytest.fixture(autouse=True)
-def _configured(settings: Settings, engine: Engine) -> None:
+def _configured(settings: Settings, engine: Engine) -> Iterator[None]:
     messaging.configure(settings, engine=engine)
+    tenancy.use_multi_tenancy(False)
+    yield
     tenancy.use_multi_tenancy(False)
 
 
