@@ -13,6 +13,8 @@ from sqlalchemy import Engine, text
 from messaging import cli, tenancy
 from messaging.db import encryption
 from messaging.embedded import Valkey
+from tests.far_end.pop3_server import GREETING, ScriptedPop3Server
+from tests.integration.receive.fetching import mail
 
 Answer = tuple[int, str, str]
 Run = Callable[..., Answer]
@@ -141,3 +143,27 @@ def test_watermarks_are_shown(run: Run, engine: Engine) -> None:
         connection.execute(statement, {"i": config_id})
     assert "Junk" in run("watermarks", config_id)[1]
     assert [line["last_seen_uid"] for line in json.loads(run("watermarks", "--json")[1])] == [42]
+
+
+def test_a_mailbox_is_tried_and_fetched(run: Run) -> None:
+    with ScriptedPop3Server([mail("one"), mail("two")], users={"in@example.org": "s3cret-pass"}) as server:
+        given = ("--protocol", "pop3", "--yes", "--host", "127.0.0.1", "--port", server.port)
+        config_id = add(run, *given)
+        code, out, err = run("test", config_id)
+        assert (code, err) == (0, "")
+        assert f"it greets: {GREETING}\nready to be fetched, after " in out
+        assert json.loads(run("test", config_id, "--json")[1])["success"] is True
+        assert run("fetch", config_id) == (0, "2 new mails\n", "")
+        assert run("fetch")[2] == (
+            "messaging: no receiving mail server: neither this tenant nor the platform has a default mailbox\n"
+        )
+        run("default", config_id)
+        assert run("fetch") == (0, "0 new mails\n", "")
+        server.users.clear()
+        code, out, _ = run("test", config_id)
+        assert code == 1
+        assert "[AUTH]" in out
+        code, _, err = run("fetch", config_id)
+        assert code == 2
+        assert err.startswith(f"messaging: 127.0.0.1:{server.port}: logging in: ")
+        assert "s3cret-pass" not in out + err
