@@ -16,6 +16,12 @@ _ANSWER_TO_MAIL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+#: Some refuse so what their customers filter: Postfix, Exim, Sendmail.
+_ANSWER_TO_DATA = re.compile(
+    r"(?:in reply to|after|response to|answer to) (?:end of )?data\b|end of message|^>>> data[^\n]*\n<<< [45]",
+    re.IGNORECASE | re.MULTILINE,
+)
+
 #: Of a text that is searched: what a server says is short, and one report may have it for each of its recipients.
 MAX_TEXT_CHARS = 8192
 
@@ -92,13 +98,15 @@ def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
 
 
 def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None, said: str) -> bool | None:
-    """True where an unknown user is known by words alone: a reply without an enhanced code, or one whose code is that
-    of a mailbox that is there (x.2.z) or of a policy (x.7.z), and nothing says that RCPT was answered so.
+    """True where an unknown user is known by words alone: the reply has no enhanced code, or that of a mailbox that is
+    there (x.2.z) or of a policy (x.7.z), and nothing says that RCPT was answered so; or it is the 550 of RCPT, given
+    to DATA, and no code says so.
     """
-    if found is not _R.USER_UNKNOWN or "rcpt" in said.lower():
+    if found is not _R.USER_UNKNOWN or "rcpt" in said.lower() or "5.1.1" in said:
         return None
     subject = status.split(".")[1] if status else None
-    return True if subject in ("2", "7") or (subject is None and reply_code is not None) else None
+    is_bare = subject in ("2", "7") or (subject is None and reply_code is not None)
+    return True if is_bare or (subject != "1" and reply_code == "550" and _ANSWER_TO_DATA.search(said)) else None
 
 
 @cache

@@ -61,6 +61,9 @@ def _of_bounce(message: ParsedMail) -> Iterator[str]:
     for headers in returned_headers(message):
         yield from _first(headers.raw("Message-ID"))
     for part in message.walk():
+        if part.depth:  # returned without the line that would make it a message within
+            yield from _first(part.headers.raw("Message-ID"))
+    for part in message.walk():
         if part.content_type in REPORT_TYPES or part.content_type == "text/rfc822-headers":
             yield from _lines(part.text())
     yield from _answered(message)
