@@ -19,7 +19,7 @@ from messaging.receive.classify.chain import classify
 from messaging.receive.connecting import MailboxConnector
 from messaging.receive.drain import drain
 from messaging.receive.imap import ImapConnector, ImapSession
-from messaging.receive.imap_folder import fetch_folder
+from messaging.receive.imap_folder import GROUP_MAILS, fetch_folder
 from messaging.receive.link import Linker
 from messaging.receive.login import Login
 from messaging.receive.mailbox import find_mailbox
@@ -134,20 +134,25 @@ class Receiver:
 
     def _fetch_folders(self, run: Run) -> None:
         failures: list[ReceiveError] = []
+        done: set[str] = set()
         session = self.open_imap(run.mailbox.login)
         try:
-            for name in run.mailbox.folders:
-                if run.is_over:
-                    break
+            for name, group_mails in ((name, count) for name in run.mailbox.folders for count in (GROUP_MAILS, 1)):
+                if name in done or run.is_over:
+                    continue
                 if not session.is_usable:
                     session.close()
                     session = self.open_imap(run.mailbox.login)
                 stored_before = run.new_count
                 try:
-                    fetch_folder(session, run, name)
+                    fetch_folder(session, run, name, group_mails=group_mails)
+                    done.add(name)
                 except ReceiveError as exc:
                     logger.warning("a folder could not be fetched: %s", exc, extra={"config_id": run.mailbox.config_id})
-                    failures.append(exc)
+                    # Where the connection broke, once more, mail by mail: those before the one that breaks it get in.
+                    if session.is_usable or group_mails == 1:
+                        failures.append(exc)
+                        done.add(name)
                 if run.new_count > stored_before:
                     self._link(run)
         finally:

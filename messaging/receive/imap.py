@@ -181,7 +181,7 @@ class ImapSession:
         """The messages that are still there, each cut after `max_bytes + 1` octets; at most `MAX_UIDS` in one call."""
         answers = self._fetch(uids, (f"BODY.PEEK[]<0.{max_bytes + 1}>",), max_bytes + 1)
         bodies = {uid: _octets(answer, b"BODY[]") for uid, answer in answers.items()}
-        return {uid: octets for uid, octets in bodies.items() if octets}
+        return {uid: octets for uid, octets in bodies.items() if octets is not None}
 
     def close(self) -> None:
         """Log out, where that is possible, and close the connection. Raises nothing."""

@@ -11,7 +11,7 @@ from messaging.errors import ReceiveError
 from messaging.receive.arrival import Arrival, Incoming, Origin
 from messaging.receive.headers import parse_headers
 from messaging.receive.hold import Hold, Superseded
-from messaging.receive.imap import Head, ImapSession
+from messaging.receive.imap import MAX_HEADER_BYTES, Head, ImapSession
 from messaging.receive.message_ids import spelled
 from messaging.receive.record import cut
 from messaging.receive.run import Run
@@ -36,8 +36,10 @@ class _Step:
     octets: int = 0
 
 
-def fetch_folder(session: ImapSession, run: Run, folder_name: str) -> None:
+def fetch_folder(session: ImapSession, run: Run, folder_name: str, *, group_mails: int = GROUP_MAILS) -> None:
     """Store what is new in a folder, a batch at most; `run` counts it. A folder that another worker holds is left.
+
+    `group_mails`: how many mails may be asked for at once.
 
     Raises:
         ReceiveError: The server failed. What was stored stays, and the lease is free.
@@ -46,16 +48,17 @@ def fetch_folder(session: ImapSession, run: Run, folder_name: str) -> None:
     hold = Hold.take(run, folder_name)
     if hold is not None:
         with hold:
-            _Batch(session, run, hold).fetch()
+            _Batch(session, run, hold, group_mails).fetch()
 
 
 class _Batch:
-    def __init__(self, session: ImapSession, run: Run, hold: Hold) -> None:
+    def __init__(self, session: ImapSession, run: Run, hold: Hold, group_mails: int) -> None:
         self._session = session
         self._run = run
         self._hold = hold
         self._folder_name = hold.folder_name
         self._lease = hold.lease
+        self._group_mails = group_mails
 
     def fetch(self) -> None:
         config_id, tenant_id = self._run.mailbox.config_id, self._run.mailbox.tenant_id
@@ -71,7 +74,7 @@ class _Batch:
         if not uids:
             return
         origin = Origin(config_id, tenant_id, self._folder_name, folder.uid_validity)
-        for step in _steps(uids, self._wanted(origin, self._session.heads(uids))):
+        for step in _steps(uids, self._wanted(origin, uids), self._group_mails):
             if self._run.is_over:
                 break
             self._take(origin, step)
@@ -89,8 +92,10 @@ class _Batch:
         if not is_mine:
             raise Superseded
 
-    def _wanted(self, origin: Origin, heads: dict[int, Head]) -> dict[int, Head]:
+    def _wanted(self, origin: Origin, uids: Sequence[int]) -> dict[int, Head]:
         """Those whose bodies are needed: to store them, or to tell whether they are what is stored."""
+        # A message without a header in the answer is gone, or the server's answer is odd: its body tells.
+        heads = {uid: Head(uid, None, None, b"") for uid in uids} | self._session.heads(uids)
         keys = {uid: spelled(parse_headers(head.header).first("Message-ID")) for uid, head in heads.items()}
         known = self._run.store.known(origin.config_id, (key for key in keys.values() if key))
         return {
@@ -127,15 +132,17 @@ class _Batch:
     def _arrivals(self, origin: Origin, heads: Sequence[Head]) -> Iterator[Arrival]:
         """What is still there of these, read."""
         max_bytes = self._run.settings.max_message_bytes
-        fitting = [head for head in heads if (head.size or 0) <= max_bytes]
-        bodies = self._bodies(fitting)
+        bodies = self._bodies([head for head in heads if (head.size or 0) <= max_bytes])
         for head in heads:
             incoming = Incoming(str(head.uid), head.size, head.header, is_whole=False, internal_date=head.internal_date)
-            octets = bodies.pop(head.uid, None)
-            if octets is not None and len(octets) <= max_bytes:
-                incoming = replace(incoming, octets=octets, is_whole=True)
-            elif octets is None and head in fitting:
-                continue  # expunged since the search
+            if (head.size or 0) <= max_bytes:
+                octets = bodies.pop(head.uid, b"")
+                if not octets and head.size != 0:
+                    continue  # expunged since the search
+                if len(octets) <= max_bytes:
+                    incoming = replace(incoming, octets=octets, is_whole=True)
+                elif not head.header:
+                    incoming = replace(incoming, octets=octets[:MAX_HEADER_BYTES])
             yield self._run.reader.read(origin, incoming)
 
     def _bodies(self, heads: Sequence[Head]) -> dict[int, bytes]:
@@ -153,13 +160,13 @@ class _Batch:
         return bodies
 
 
-def _steps(uids: Sequence[int], wanted: dict[int, Head]) -> Iterator[_Step]:
+def _steps(uids: Sequence[int], wanted: dict[int, Head], group_mails: int) -> Iterator[_Step]:
     step = _Step()
     for uid in uids:
         head = wanted.get(uid)
         if head is not None:
             octets = head.size or GROUP_BYTES
-            if step.heads and (len(step.heads) == GROUP_MAILS or step.octets + octets > GROUP_BYTES):
+            if step.heads and (len(step.heads) == group_mails or step.octets + octets > GROUP_BYTES):
                 yield step
                 step = _Step()
             step.heads.append(head)

@@ -24,9 +24,9 @@ from messaging.errors import PreparationError, ReceiveError
 from messaging.files import FileStore, LaidFile
 from messaging.receive.archive import EML_TYPE, eml_name, is_archived
 from messaging.receive.arrival import Arrival
+from messaging.receive.charsets import storable
 from messaging.receive.models import MAIL_RECEIVE_RECORD
 from messaging.receive.record import insertion, row_of
-from messaging.receive.vocabulary import TruncationReason
 
 logger = logging.getLogger(__name__)
 
@@ -50,11 +50,6 @@ _STORED = select(
     _t.date_header,
     _t.received_at,
 ).where(_t.server_config_id == bindparam("config_id"), _t.message_id == any_(bindparam("keys", type_=ARRAY(String))))
-_UNPARSED = select(_t.server_uid).where(
-    _t.server_config_id == bindparam("config_id"),
-    _t.server_uid == any_(bindparam("uids", type_=ARRAY(String))),
-    _t.truncation_reason == TruncationReason.PARSE_FAILED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +131,6 @@ class Store:
         with self._reading.connect() as connection:
             rows = connection.execute(_STORED, {"config_id": config_id, "keys": wanted})
             return {row.message_id: Stored(*row) for row in rows}
-
-    def unparsed(self, config_id: int, uids: Iterable[str]) -> set[str]:
-        """Those unique ids of a mailbox's server under which a mail is stored that could not be parsed; one query."""
-        wanted = list(uids)
-        if not wanted:
-            return set()
-        with self._reading.connect() as connection:
-            return set(connection.execute(_UNPARSED, {"config_id": config_id, "uids": wanted}).scalars())
 
     def keep(self, arrivals: Iterable[Arrival]) -> Iterator[Kept]:
         """Store each that is not stored yet, in order; what is yielded is committed.
@@ -262,9 +249,9 @@ class Store:
         assert self._files is not None
         return {
             "file_id": self._files.enter(connection, laid, file_name=name, content_type=content_type),
-            "file_name": name,
-            "content_type": content_type,
-            "content_id": content_id,
+            "file_name": storable(name),
+            "content_type": content_type and storable(content_type),
+            "content_id": content_id and storable(content_id),
             "size": laid.size,
         }
 

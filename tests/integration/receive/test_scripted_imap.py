@@ -259,6 +259,13 @@ def test_a_message_that_goes_between_search_and_fetch_counts_as_done(fetch: Fetc
     assert stored.watermark()["last_seen_uid"] == 2
 
 
+def test_a_message_without_a_header_in_the_answer_is_asked_for_all_the_same(fetch: Fetch, stored: Stored) -> None:
+    with ScriptedImapServer(inbox("one", "two")) as server:
+        server.rules.append(Rule("UID FETCH 1,2 (RFC822.SIZE", "* 1 FETCH (UID 1)\r\n{tag} OK done\r\n"))
+        assert fetch(server) == 2
+    assert stored.names() == ["one", "two"]
+
+
 def test_an_answer_of_another_form_is_read_as_well(fetch: Fetch, stored: Stored) -> None:
     octets = mail("one").decode()
     head = f'* 1 FETCH (BODY[HEADER] {{{len(octets)}}}\r\n{octets} INTERNALDATE "bad" UID 1)\r\n'
@@ -273,20 +280,24 @@ def test_an_answer_of_another_form_is_read_as_well(fetch: Fetch, stored: Stored)
 def test_what_was_stored_before_the_connection_broke_stays(fetch: Fetch, stored: Stored) -> None:
     messages = {uid: Message(mail(str(uid))) for uid in range(1, 121)}
     with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
-        server.rules.append(Rule("UID FETCH 51", "* BYE\r\n", times=1, is_last=True))
+        # It breaks at message 73, in whatever company that is asked for.
+        group = ",".join(map(str, range(51, 101)))
+        server.rules.append(Rule(f"UID FETCH {group} (BODY", "* BYE\r\n", is_last=True))
+        server.rules.append(Rule("UID FETCH 73 ", "* BYE\r\n", is_last=True))
         failed(fetch, server, batch_limit=120)
-        assert stored.watermark()["last_seen_uid"] == 50
+        assert stored.watermark()["last_seen_uid"] == 72
         assert stored.watermark()["in_progress_since"] is None
         assert stored.watermark()["last_fetched_at"] is None
-        assert fetch(server, batch_limit=120) == 70
+        server.rules.clear()
+        assert fetch(server, batch_limit=120) == 48
     assert len(set(stored.names())) == 120
 
 
 def test_after_a_lost_connection_the_other_folders_are_read_over_another(fetch: Fetch, stored: Stored) -> None:
     folders = {**inbox("one"), "Junk": Folder({1: Message(mail("two"))})}
-    with ScriptedImapServer(folders, [Rule("UID SEARCH", "* BYE\r\n", times=1, is_last=True)]) as server:
+    with ScriptedImapServer(folders, [Rule("UID SEARCH", "* BYE\r\n", times=2, is_last=True)]) as server:
         assert fetch(server, fields={"fetch_folders": "INBOX,Junk"}) == 1
-        assert server.logins == 2
+        assert server.logins == 3
     assert stored.names() == ["two"]
 
 
@@ -459,3 +470,14 @@ def test_the_time_budget_ends_a_fetch_between_mails(
         assert receiver.fetch_mailbox(add_mailbox(engine, server.port)) == 100
     assert (stored.watermark()["last_seen_uid"], stored.watermark()["in_progress_since"]) == (100, None)
     assert stored.watermark()["last_fetched_at"] is not None
+
+
+def test_no_connection_to_the_database_is_held_while_a_server_is_waited_for(
+    engine: Engine, settings: Settings, stored: Stored
+) -> None:
+    held: list[int] = []
+    rule = Rule("", then=lambda _line: held.append(engine.pool.checkedout()))  # type: ignore[attr-defined]
+    with ScriptedImapServer(inbox("one", "two"), [rule]) as server:
+        assert Receiver(engine, settings, None).fetch_mailbox(add_mailbox(engine, server.port)) == 2
+    assert held
+    assert set(held) == {0}
