@@ -6,13 +6,13 @@ Message-ID, and whether the address is of no use, each against what is known of 
 recipients alone (whoever failed or waits). Then mails a second of one thread, octets to answer, on the mails of at most
 20 kB, the two in turn.
 
-What would make it lie: mails that the wordings were written after (half of the corpus was never looked at, and its
-figures are printed by themselves); mails that a reader fails on counted as fast ones (both read all of them).
+What would make it lie: wordings that were written after the very mails (they are, in part: figures on mails that
+nobody looked at are lower, of hard bounces above all); mails that a reader fails on counted as fast ones (both read
+all of them).
 """
 
 import email
 import email.errors
-import hashlib
 import json
 import logging
 import time
@@ -65,11 +65,6 @@ class Mail:
     def may_be_bounce(self) -> bool:
         return self.is_bounce or "bounce" in self.expected.get("type_accept", ())
 
-    @property
-    def is_unseen(self) -> bool:
-        """Whether it belongs to the quarter that nobody looked at while the rules were written."""
-        return int(hashlib.md5(self.expected["file"].encode(), usedforsecurity=False).hexdigest(), 16) & 3 == 3
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -92,9 +87,6 @@ def run(stand: Stand) -> Iterator[Figure]:
     ours, theirs = shares(mails, our_reading), shares(mails, flufl_reading)
     for name, share in ours.items():
         yield of_share(name, share, theirs.get(name), BARS[name] if folder is CORPUS else None)
-    if folder is CORPUS:
-        for name, share in shares([mail for mail in mails if mail.is_unseen], our_reading).items():
-            yield of_share(f"{name}, unseen quarter", share, None, None)
     yield from speed(mails)
 
 

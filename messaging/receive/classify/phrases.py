@@ -38,12 +38,29 @@ class Phrases:
 
     def __init__(self, phrases: Iterable[str]) -> None:
         spelled = [comparable(phrase) for phrase in phrases]
-        self._whole = tuple(phrase for phrase in spelled if " * " not in phrase)
-        self._gapped = tuple(tuple(phrase.split(" * ")) for phrase in spelled if " * " in phrase)
+        whole = [phrase for phrase in spelled if " * " not in phrase]
+        gapped = [tuple(phrase.split(" * ")) for phrase in spelled if " * " in phrase]
+        # Most reports are ASCII and can hold none of the other half.
+        self._ascii = tuple(phrase for phrase in whole if phrase.isascii())
+        self._other = tuple(phrase for phrase in whole if not phrase.isascii())
+        self._gapped_ascii = tuple(pieces for pieces in gapped if "".join(pieces).isascii())
+        self._gapped_other = tuple(pieces for pieces in gapped if not "".join(pieces).isascii())
 
     def is_in(self, text: str) -> bool:
         """Whether a text, `comparable`, holds one."""
-        return any(phrase in text for phrase in self._whole) or any(_holds(text, pieces) for pieces in self._gapped)
+        if _has_one(text, self._ascii, self._gapped_ascii):
+            return True
+        return not text.isascii() and _has_one(text, self._other, self._gapped_other)
+
+
+def _has_one(text: str, phrases: tuple[str, ...], gapped: tuple[tuple[str, ...], ...]) -> bool:
+    for phrase in phrases:
+        if phrase in text:
+            return True
+    for pieces in gapped:
+        if pieces[0] in text and _holds(text, pieces):
+            return True
+    return False
 
 
 @cache
