@@ -187,7 +187,7 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
     smtp_reply_code: Mapped[str | None] = mapped_column(String(10))
     enhanced_status_code: Mapped[str | None] = mapped_column(String(20))
     diagnostic_message: Mapped[str | None] = mapped_column(String(2000))
-    #: Of kind HARD or SOFT; of a feedback report those who complain.
+    #: Of kind HARD or SOFT; who complains in a feedback report stands in `bounce_recipients`.
     failed_recipients: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
     bounce_kind: Mapped[str | None] = mapped_column(String(10))
     #: `failed`, `delayed`, `delivered`, `relayed` or `expanded` (RFC 3464, 2.3.3).
