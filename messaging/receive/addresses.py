@@ -16,8 +16,8 @@ _MAX_TOKEN_CHARS = 4_000
 #: Words and spaces of a display name that are read.
 _MAX_PIECES = 1_000
 
-_QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_ANGLE = re.compile(rf'<([^<>"]*+(?:{_QUOTED.pattern}[^<>"]*+)*+)>', re.DOTALL)
+_QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"', re.DOTALL)
+_ANGLE = re.compile(rf'<([^<>"]*+(?:{_QUOTED.pattern}[^<>"]*+)*)>', re.DOTALL)
 _ENCODED_WORD = re.compile(r'=\?[^?\s]++\?[bBqQ]\?[^?<>"]*+\?=')
 _LITERAL = re.compile(r'\[[^\[\]<>,;"]*+\]')
 _ATOM = re.compile(r"""[^\s"<>()\[\],;:=]++""")

@@ -23,9 +23,8 @@ _CELLS = frozenset(["td", "th"])
 _DROPPED = {name: re.compile(rf"</{name}\b", re.IGNORECASE) for name in ("script", "style", "title")}
 #: A tag's name, or what begins a comment, a declaration or an instruction; any other `<` is text.
 _OPENING = re.compile(r"<(?:(/?)([A-Za-z][A-Za-z0-9]{0,20})|(!--)|[!?])")
-#: The rest of a tag; a `>` in a quoted value does not end it.
-_END_OF_TAG = re.compile(r"""[^>=]*+(?:=\s*+(?:"[^"]*+"|'[^']*+')?[^>=]*+)*+>""")
-_END_OF_TAG_UNQUOTED = re.compile(r"[^>]*+>")
+#: A quoted value, whose `>` does not end a tag, or the end of the tag.
+_VALUE_OR_END = re.compile(r"""=\s*+(?:"[^"]*+"|'[^']*+')|>""")
 #: More digits than any character has: Python refuses to read thousands of them.
 _LONG_NUMBER = re.compile(r"&#(?:[xX][0-9A-Fa-f]{9,}|[0-9]{9,});?")
 _OTHER_SPACES = str.maketrans(dict.fromkeys("\t\n\r\f\v\xa0", " "))
@@ -46,7 +45,6 @@ def _without_tags(source: str) -> str:
     """The text between the tags, with a mark where a line ends."""
     text = io.StringIO()
     position, pre_depth = 0, 0
-    find_end = _END_OF_TAG.match
     for _ in range(MAX_TAGS):
         opening = _OPENING.search(source, position)
         piece = source[position : opening.start() if opening else None]
@@ -57,12 +55,7 @@ def _without_tags(source: str) -> str:
         if name is None:
             position = _after(source, "-->" if comment else ">", opening.start() + 2)
             continue
-        end = find_end(source, opening.end())
-        if end is None:
-            # A quoted value that does not end would be searched for again at each tag.
-            find_end = _END_OF_TAG_UNQUOTED.match
-            end = find_end(source, opening.end())
-        position = end.end() if end else len(source)
+        position = _end_of_tag(source, opening.end())
         name = name.lower()
         if name in _LINES:
             text.write(_BREAK)
@@ -74,6 +67,13 @@ def _without_tags(source: str) -> str:
             closing = _DROPPED[name].search(source, position)
             position = closing.start() if closing else len(source)
     return text.getvalue()
+
+
+def _end_of_tag(source: str, position: int) -> int:
+    for found in _VALUE_OR_END.finditer(source, position):
+        if found.group() == ">":
+            return found.end()
+    return len(source)
 
 
 def _after(source: str, ending: str, position: int) -> int:

@@ -12,7 +12,7 @@ MAX_PARAMETERS = 500
 _TYPE = re.compile(r"\s*([!#-'*+.\w^`{|}~-]+)\s*/\s*([!#-'*+.\w^`{|}~-]+)", re.ASCII)
 _WORD = re.compile(r"[\w!#$&^.+-]+", re.ASCII)
 #: A quoted value may lack its end; then it ends where an unquoted one does.
-_PARAMETER = re.compile(r';\s*+([^\s=;"]++)\s*+=\s*+(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"|([^;]*))', re.DOTALL)
+_PARAMETER = re.compile(r';\s*+([^\s=;"]++)\s*+=\s*+(?:"([^"\\]*+(?:\\.[^"\\]*+)*)"|([^;]*))', re.DOTALL)
 #: `name*`, `name*0`, `name*0*` (RFC 2231, 3 and 4).
 _EXTENDED_NAME = re.compile(r"([^*]+)\*(?:(\d{1,3})(\*)?)?", re.ASCII)
 #: In a Windows path, which some programs give as a file name, a backslash is one.

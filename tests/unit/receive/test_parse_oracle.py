@@ -45,6 +45,7 @@ def test_both_read_the_same(
     raw = message(subject, text, html, files, charset)
     ours, theirs = parse(raw, ParseLimits()), fast_mail_parser.parse_email(raw)
     assert ours.subject == theirs.subject
+    assert theirs.from_ is not None
     assert ours.from_address == theirs.from_.address
     assert list(ours.to_addresses) == [one.address for one in theirs.to]
     if text is not None:
