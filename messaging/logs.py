@@ -6,12 +6,12 @@ No bodies, addresses or secrets: what PostgreSQL and SQLAlchemy add to an error 
 import logging
 import re
 import sys
-from typing import Any
-
-import structlog
-from structlog.typing import EventDict, Processor
+from typing import TYPE_CHECKING, Any
 
 from messaging import tenancy
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor
 
 #: What a driver's error says about the row and the parameters at hand.
 _ROW_CONTENT = re.compile(
@@ -24,6 +24,8 @@ _ROW_CONTENT = re.compile(
 
 def configure(level: int | str | None = None, logfile: str | None = None) -> None:
     """Send the process' logs to standard error, or to `logfile`, as JSON; replaces what was configured before."""
+    import structlog  # takes memory and time of those who only import `tasks`, to publish
+
     handler: logging.Handler = logging.FileHandler(logfile) if logfile else logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter())
     root = logging.getLogger()
@@ -46,6 +48,8 @@ def configure(level: int | str | None = None, logfile: str | None = None) -> Non
 
 def formatter() -> logging.Formatter:
     """What turns a record of the standard library, structlog's among them, into one line."""
+    import structlog
+
     return structlog.stdlib.ProcessorFormatter(
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
@@ -55,7 +59,9 @@ def formatter() -> logging.Formatter:
     )
 
 
-def _shared() -> list[Processor]:
+def _shared() -> "list[Processor]":
+    import structlog
+
     return [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -66,7 +72,7 @@ def _shared() -> list[Processor]:
     ]
 
 
-def _add_context(_logger: Any, _method: str, event: EventDict) -> EventDict:
+def _add_context(_logger: Any, _method: str, event: "EventDict") -> "EventDict":
     """The tenant and trace that the running code acts for, unless the line names its own."""
     context = tenancy.current()
     if context.tenant_id is not None:
@@ -78,7 +84,7 @@ def _add_context(_logger: Any, _method: str, event: EventDict) -> EventDict:
     return event
 
 
-def _without_row_content(_logger: Any, _method: str, event: EventDict) -> EventDict:
+def _without_row_content(_logger: Any, _method: str, event: "EventDict") -> "EventDict":
     for key, value in event.items():
         if isinstance(value, str) and ("DETAIL:" in value or "[parameters: " in value):
             event[key] = _ROW_CONTENT.sub("", value)

@@ -5,12 +5,36 @@ The worker is the same as that of `celery -A tasks worker`. The command line alo
 """
 
 import argparse
+import contextlib
+import ctypes
+import importlib
 import sys
 from collections.abc import Sequence
 
 from celery.utils.nodenames import default_nodename, host_format
 
 from tasks.app import app
+
+#: Of `mallopt`, from glibc's malloc.h.
+_M_ARENA_MAX = -8
+
+
+def _load_structlog() -> None:
+    """With its output for people, which no worker writes, it would load rich and pygments: 4 MB."""
+    is_first = "rich" not in sys.modules
+    if is_first:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # an import of it fails, as where it is not installed
+    try:
+        importlib.import_module("structlog")
+    finally:
+        if is_first:
+            del sys.modules["rich"]
+
+
+def _use_one_arena() -> None:
+    """The C library would keep a heap for each thread, 2 MB in all; most of what Python allocates is in its own."""
+    with contextlib.suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-c", "--concurrency", type=int, help="threads; by default that of celeryconfig")
     parser.add_argument("-l", "--loglevel", default="INFO")
     given = parser.parse_args(arguments)
+    _load_structlog()
+    _use_one_arena()
     worker = app.Worker(
         hostname=host_format(default_nodename(given.hostname)),
         queues=given.queues.split(","),
