@@ -46,8 +46,8 @@ def read_fields(message: ParsedMail, texts: list[str]) -> tuple[BounceRecipient,
 
 def by_text(message: ParsedMail) -> Classification:
     """A bounce whose own fields say nothing: by a report within it, else by its text."""
-    recipients = free_text.read_text(message)
-    if not free_text.named_recipients(message, own_text(message.rule_text)):
+    named = free_text.named_recipients(message, own_text(message.rule_text))
+    if not named:
         for inner in inner_mails(message):
             if (texts := field_texts(inner)) and (found := read_fields(inner, texts)):
                 outer = bounce(message, found)
@@ -56,7 +56,7 @@ def by_text(message: ParsedMail) -> Classification:
                 return Classification(
                     outer.type, recipients=found, reference_ids=ids, verp_record_id=outer.verp_record_id
                 )
-    return bounce(message, recipients)
+    return bounce(message, free_text.read_text(message, named))
 
 
 def bounce(message: ParsedMail, recipients: tuple[BounceRecipient, ...]) -> Classification:

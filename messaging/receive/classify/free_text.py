@@ -75,17 +75,24 @@ _ROLES = re.compile(
 )
 
 
-def read_text(message: ParsedMail) -> tuple[BounceRecipient, ...]:
-    """What the text of a report says, for each recipient it names; one without an address where it names none."""
+def read_text(message: ParsedMail, named: list[str] | None = None) -> tuple[BounceRecipient, ...]:
+    """What the text of a report says, for each recipient it names; one without an address where it names none.
+
+    `named`: what `named_recipients` said, if it has been asked.
+    """
     whole = message.rule_text[:MAX_TEXT_CHARS]
     text = own_text(whole)
-    addresses = named_recipients(message, text) or _of_returned(message, quoted_text(whole))
+    addresses = (named_recipients(message, text) if named is None else named) or _of_returned(
+        message, quoted_text(whole)
+    )
     delayed = is_delayed(message, text)
     delivered = None if delayed else _delivered(message, text)
     subject = message.subject or ""
+    found = list(_evidence(text, addresses))
+    # What stands before the only recipient; for one of several also what is said of all.
+    others = (text if len(found) > 1 else text.removesuffix(found[0][1]), subject)
     return tuple(
-        _recipient(address, evidence, (text, subject), delayed=delayed, delivered=delivered)
-        for address, evidence in _evidence(text, addresses)
+        _recipient(address, evidence, others, delayed=delayed, delivered=delivered) for address, evidence in found
     )
 
 

@@ -3,6 +3,7 @@
 import re
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -53,14 +54,47 @@ class Phrases:
         return not text.isascii() and _has_one(text, self._other, self._gapped_other)
 
 
+class Ranking:
+    """Many phrases in ranks, of which the highest that a text holds counts.
+
+    A phrase is looked for only where the text holds four of its letters, those that the fewest phrases share: of a
+    thousand some twenty are left.
+    """
+
+    def __init__(self, ranks: Iterable[Iterable[str]]) -> None:
+        phrases = [
+            (rank, tuple(comparable(phrase).split(" * "))) for rank, names in enumerate(ranks) for phrase in names
+        ]
+        shared = Counter(four for _, pieces in phrases for four in _fours(pieces[0]))
+        self._by_fours: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+        #: Such as 退信.
+        self._short: list[tuple[int, tuple[str, ...]]] = []
+        for rank, pieces in phrases:
+            rarest = min(_fours(pieces[0]), key=lambda four: (shared[four], four), default=None)
+            kept = self._short if rarest is None else self._by_fours.setdefault(rarest, [])
+            kept.append((rank, pieces))
+
+    def first(self, text: str) -> int | None:
+        """The highest rank, the first being 0, with a phrase that a text, `comparable`, holds; None without one."""
+        candidates = [one for four in _fours(text) & self._by_fours.keys() for one in self._by_fours[four]]
+        if not text.isascii():
+            candidates += self._short
+        best: int | None = None
+        for rank, pieces in candidates:
+            if (best is None or rank < best) and _holds(text, pieces):
+                best = rank
+        return best
+
+
+def _fours(text: str) -> set[str]:
+    return {text[at : at + 4] for at in range(len(text) - 3)}
+
+
 def _has_one(text: str, phrases: tuple[str, ...], gapped: tuple[tuple[str, ...], ...]) -> bool:
-    for phrase in phrases:
+    for phrase in phrases:  # takes half of the time of `any` and its generator
         if phrase in text:
             return True
-    for pieces in gapped:
-        if pieces[0] in text and _holds(text, pieces):
-            return True
-    return False
+    return any(_holds(text, pieces) for pieces in gapped)
 
 
 @cache

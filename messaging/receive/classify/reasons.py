@@ -5,7 +5,7 @@
 import re
 from functools import cache
 
-from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.classify.phrases import Ranking, comparable, table
 from messaging.receive.vocabulary import USELESS_ADDRESS, BounceReason
 
 _R = BounceReason
@@ -79,10 +79,12 @@ def from_text(text: str, *, is_transient: bool = False) -> BounceReason | None:
     if not text:
         return None
     compared = comparable(text[:MAX_TEXT_CHARS])
-    for name, phrases, is_permanent in _tables():
-        if phrases.is_in(compared):
-            return _R.OTHER if is_permanent and is_transient else name
-    return None
+    tables, ranking = _tables()
+    rank = ranking.first(compared)
+    if rank is None:
+        return None
+    name, is_permanent = tables[rank]
+    return _R.OTHER if is_permanent and is_transient else name
 
 
 def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
@@ -110,7 +112,8 @@ def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None,
 
 
 @cache
-def _tables() -> tuple[tuple[BounceReason, Phrases, bool], ...]:
-    """Reason, its wordings, and whether they count only where no code says that it is for now."""
+def _tables() -> tuple[list[tuple[BounceReason, bool]], Ranking]:
+    """By rank the reason, and whether its wordings count only where no code says that it is for now; the wordings."""
     found = table("reasons")["reason"]
-    return tuple((BounceReason(one["name"]), Phrases(one["phrases"]), "is_permanent" in one) for one in found)
+    names = [(BounceReason(one["name"]), "is_permanent" in one) for one in found]
+    return names, Ranking(one["phrases"] for one in found)

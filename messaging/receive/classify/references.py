@@ -58,15 +58,20 @@ def verp_record_id(message: ParsedMail) -> int | None:
 
 
 def _of_bounce(message: ParsedMail) -> Iterator[str]:
-    for headers in returned_headers(message):
-        yield from _first(headers.raw("Message-ID"))
+    returned = [found for headers in returned_headers(message) for found in _first(headers.raw("Message-ID"))]
     for part in message.walk():
         if part.depth:  # returned without the line that would make it a message within
-            yield from _first(part.headers.raw("Message-ID"))
-    for part in message.walk():
+            returned += _first(part.headers.raw("Message-ID"))
         if part.content_type in REPORT_TYPES or part.content_type == "text/rfc822-headers":
-            yield from _lines(part.text())
+            returned += _lines(part.text())
+    yield from returned
     yield from _answered(message)
+    if not returned:
+        yield from _in_texts(message)
+
+
+def _in_texts(message: ParsedMail) -> Iterator[str]:
+    """Of what is quoted, and of what a report tells of the message."""
     for part in message.walk():
         if (
             not part.parts
