@@ -1,6 +1,7 @@
 """Which mails are the same, by what key they are stored, and when they were received: receive.md sections 6 and 10."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -49,9 +50,9 @@ def test_a_header_that_looks_like_the_body_is_no_other_mail_s() -> None:
     assert envelope_sha256(parse_headers(one), 1) != envelope_sha256(parse_headers(one), 2)
 
 
-def key(octets: bytes = MAIL, **changed: object) -> str:
-    given = {"config_id": 1, "folder_name": "INBOX", "date": NOW, "content": "c", **changed}
-    return synthetic_key(parse_headers(octets), **given)  # type: ignore[arg-type]
+def key(octets: bytes = MAIL, **changed: Any) -> str:
+    given: dict[str, Any] = {"config_id": 1, "folder_name": "INBOX", "date": NOW, "content": "c", **changed}
+    return synthetic_key(parse_headers(octets), **given)
 
 
 def test_a_mail_without_an_id_has_a_key_that_is_always_the_same() -> None:  # receive.md R13
@@ -65,7 +66,7 @@ def test_a_mail_without_an_id_has_a_key_that_is_always_the_same() -> None:  # re
     [{"config_id": 2}, {"folder_name": "Junk"}, {"date": None}, {"content": "d"}],
     ids=lambda one: next(iter(one)),
 )
-def test_a_key_is_of_one_mailbox_folder_date_and_content(changed: dict[str, object]) -> None:  # receive.md R14
+def test_a_key_is_of_one_mailbox_folder_date_and_content(changed: dict[str, Any]) -> None:  # receive.md R14
     assert key(**changed) != key()
 
 
