@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         add_sms_binding,
         add_sms_provider,
         add_sms_route,
+        add_sms_template,
         add_suppression,
         archive_received,
         cancel,
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
         check_sms_provider,
         configure,
         export_mail_templates,
+        export_sms_templates,
         export_suppressions,
         fetch_new_mails,
         find_subscription,
         get_received,
         get_sms_provider,
         import_mail_templates,
+        import_sms_templates,
         import_suppressions,
         lift_suppression,
         list_mail_servers,
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
         list_sms_bindings,
         list_sms_providers,
         list_sms_routes,
+        list_sms_template_variables,
+        list_sms_templates,
         list_suppressions,
         list_template_variables,
         list_watermarks,
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
         mark_received_read,
         mark_received_read_batch,
         preview_mail_template,
+        preview_sms_template,
         provision_tenant,
         quota_history,
         quota_usage,
@@ -95,7 +101,6 @@ if TYPE_CHECKING:
     )
     from messaging.mail.connectivity import Connectivity
     from messaging.mail.server_admin import ServerLine
-    from messaging.mail.template_files import TemplateChange
     from messaging.mail.template_tools import TemplateLine, TemplatePreview, switch_body_mode
     from messaging.mail.unsubscribing import Subscription
     from messaging.provisioning import SeedResult
@@ -115,12 +120,15 @@ if TYPE_CHECKING:
         SendSms,
         SuppressionReason,
     )
+    from messaging.sms.connectivity import ProviderTest
     from messaging.sms.explaining import RouteExplanation
     from messaging.sms.provider_admin import ProviderCheck, ProviderLine
     from messaging.sms.route_admin import BindingLine, RouteLine
+    from messaging.sms.template_tools import SmsTemplateLine, SmsTemplatePreview
     from messaging.suppression_admin import SuppressionLine
     from messaging.suppression_files import SuppressionsImported
     from messaging.templates.errors import RenderError
+    from messaging.templates.folders import TemplateChange
     from messaging.templates.variables import TemplateVariable, VariableKind
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
 
@@ -141,6 +149,8 @@ _HOME = {
         *("find_subscription", "unsubscribe"),
         *("add_sms_provider", "change_sms_provider", "check_sms_provider", "list_sms_providers"),
         *("get_sms_provider", "try_sms_provider"),
+        *("add_sms_template", "list_sms_templates", "preview_sms_template", "list_sms_template_variables"),
+        *("export_sms_templates", "import_sms_templates"),
         *("set_sms_provider_active", "which_provider"),
         *("add_sms_route", "list_sms_routes", "remove_sms_route", "set_sms_route_active"),
         *("add_sms_binding", "list_sms_bindings", "remove_sms_binding", "set_sms_binding_active"),
@@ -164,14 +174,16 @@ _HOME = {
         *("Attachment", "BodyMode", "FileRef", "MessageScope", "Priority", "SendMail", "SendSms"),
         *("SuppressionReason",),
     ),
-    "messaging.mail.template_files": ("TemplateChange",),
+    "messaging.templates.folders": ("TemplateChange",),
     "messaging.mail.template_tools": ("TemplateLine", "TemplatePreview", "switch_body_mode"),
     "messaging.mail.unsubscribing": ("Subscription",),
     "messaging.provisioning": ("SeedResult",),
     "messaging.suppression_admin": ("SuppressionLine",),
     "messaging.suppression_files": ("SuppressionsImported",),
     "messaging.sms.explaining": ("RouteExplanation",),
+    "messaging.sms.connectivity": ("ProviderTest",),
     "messaging.sms.provider_admin": ("ProviderCheck", "ProviderLine"),
+    "messaging.sms.template_tools": ("SmsTemplateLine", "SmsTemplatePreview"),
     "messaging.sms.route_admin": ("BindingLine", "RouteLine"),
     "messaging.templates.errors": ("RenderError",),
     "messaging.templates.variables": ("TemplateVariable", "VariableKind"),
@@ -206,6 +218,7 @@ __all__ = [
     "Priority",
     "ProviderCheck",
     "ProviderLine",
+    "ProviderTest",
     "ReceiveError",
     "ReceivedFlag",
     "ReceivedLine",
@@ -221,6 +234,8 @@ __all__ = [
     "SendStatus",
     "ServerLine",
     "SmsStatus",
+    "SmsTemplateLine",
+    "SmsTemplatePreview",
     "StateError",
     "Subscription",
     "SuppressionLine",
@@ -241,6 +256,7 @@ __all__ = [
     "add_sms_binding",
     "add_sms_provider",
     "add_sms_route",
+    "add_sms_template",
     "add_suppression",
     "all_tenants",
     "archive_received",
@@ -251,12 +267,14 @@ __all__ = [
     "check_sms_provider",
     "configure",
     "export_mail_templates",
+    "export_sms_templates",
     "export_suppressions",
     "fetch_new_mails",
     "find_subscription",
     "get_received",
     "get_sms_provider",
     "import_mail_templates",
+    "import_sms_templates",
     "import_suppressions",
     "lift_suppression",
     "list_mail_servers",
@@ -266,6 +284,8 @@ __all__ = [
     "list_sms_bindings",
     "list_sms_providers",
     "list_sms_routes",
+    "list_sms_template_variables",
+    "list_sms_templates",
     "list_suppressions",
     "list_template_variables",
     "list_watermarks",
@@ -275,6 +295,7 @@ __all__ = [
     "mark_received_read",
     "mark_received_read_batch",
     "preview_mail_template",
+    "preview_sms_template",
     "provision_tenant",
     "quota_history",
     "quota_usage",

@@ -16,9 +16,10 @@ from messaging.folders import entries, read_text
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.mail.server_admin import new_server
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields
-from messaging.mail.template_checks import DEFAULTS, FIELDS, UNSTORABLE, check_template
+from messaging.mail.template_checks import DEFAULTS, FIELDS, check_template
 from messaging.quota import TenantMessageQuota
 from messaging.settings import MAX_STORABLE_COUNT
+from messaging.templates.finding import UNSTORABLE
 from messaging.tenancy import SINGLE_TENANT_ID
 
 #: A seed may hold a template's bodies.

@@ -23,6 +23,7 @@ from messaging.sms.explaining import RouteExplanation
 from messaging.sms.provider_admin import ProviderLine
 from messaging.sms.records import SmsStory
 from messaging.sms.route_admin import BindingLine, RouteLine
+from messaging.sms.template_tools import SmsTemplateLine
 from messaging.suppression_admin import SuppressionLine
 
 STATUS_STYLE = {
@@ -270,6 +271,23 @@ def print_templates(lines: Sequence[TemplateLine]) -> None:
             Text(line.name),
             line.body_mode,
             line.default_priority or "",
+            _state(line.active),
+            time_text(line.updated_at),
+        )
+    console_for_people().print(shown if lines else "no templates")
+
+
+def print_sms_templates(lines: Sequence[SmsTemplateLine]) -> None:
+    """`messaging template list --channel sms`."""
+    shown = table("id", "tenant", "code", "name", "to GSM", "segments", "state", "changed")
+    for line in lines:
+        shown.add_row(
+            str(line.id),
+            str(line.tenant_id),
+            Text(line.code),
+            Text(line.name),
+            "yes" if line.to_gsm else "",
+            "" if line.max_segments is None else f"at most {line.max_segments}",
             _state(line.active),
             time_text(line.updated_at),
         )

@@ -10,14 +10,15 @@ from sqlalchemy.orm import Session
 from messaging.api.calls import given, in_session
 from messaging.api.process import environment
 from messaging.clock import utc_now
-from messaging.mail import channel, connectivity, server_admin, template_files, template_tools
+from messaging.mail import channel, connectivity, server_admin, template_tools
 from messaging.mail.acceptance import accept_mails
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.server_admin import ServerLine
 from messaging.mail.server_checks import ServerFields
-from messaging.mail.template_files import TemplateChange
+from messaging.mail.template_files import MAIL_TEMPLATES
 from messaging.mail.template_tools import TemplateLine, TemplatePreview
 from messaging.requests import SendMail
+from messaging.templates.folders import TemplateChange, export_templates, import_templates
 from messaging.templates.render import Renderer
 from messaging.templates.variables import TemplateVariable
 
@@ -181,7 +182,7 @@ def import_mail_templates(
     """
     environment()
     with in_session(session) as s:
-        return template_files.import_templates(s, folder, dry_run=dry_run)
+        return import_templates(s, MAIL_TEMPLATES, folder, dry_run=dry_run)
 
 
 def export_mail_templates(
@@ -194,4 +195,4 @@ def export_mail_templates(
     """
     environment()
     with in_session(session) as s:
-        return template_files.export_templates(s, folder, codes)
+        return export_templates(s, MAIL_TEMPLATES, folder, codes)

@@ -16,17 +16,15 @@ from messaging.mail.models import MailTemplate
 from messaging.mail.templates import SOURCES, source_of
 from messaging.requests import BodyMode, Priority
 from messaging.templates.errors import TemplateError
+from messaging.templates.finding import MAX_ID, UNSTORABLE
 from messaging.templates.render import compile_check
 
 MAX_CODE_CHARS = 100
 #: Characters of a body; what is rendered has a limit of its own.
 MAX_SOURCE_CHARS = 1_048_576
 MAX_ATTACHMENTS = 100
-MAX_ID = 2**63 - 1
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-#: What PostgreSQL or UTF-8 cannot hold, so that no row has it.
-UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 #: The keys of an attachment; see `messaging.requests.FileRef`.
 FILE_KEYS = ("file_id", "file_name", "content_type", "content_id")

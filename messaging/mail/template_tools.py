@@ -1,7 +1,6 @@
 """What a template's author works with: a preview, the values it wants, and a switch of its body mode. Sends nothing."""
 
 import html
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,21 +10,18 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from messaging import tenancy
 from messaging.db.active import with_disabled
-from messaging.errors import MessageRejected, RecordNotFound
 from messaging.mail.models import MailTemplate
-from messaging.mail.template_checks import UNSTORABLE
 from messaging.mail.templates import SOURCES, inlined, source_of
 from messaging.requests import BodyMode
+from messaging.templates import finding
 from messaging.templates.errors import RenderError
-from messaging.templates.given import VariableError, to_json
+from messaging.templates.given import as_kept
 from messaging.templates.render import Renderer
 from messaging.templates.variables import TemplateVariable, extract_variables
 
 #: Says in errors what was asked for.
 CHANNEL = "mail template"
-MAX_ID = 2**63 - 1
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCK_END = re.compile(r"(?>\r\n?|\n)(?:[ \t]*(?>\r\n?|\n))+")
@@ -73,24 +69,9 @@ def list_templates(session: Session, *, include_disabled: bool = False) -> list[
 def get_template(session: Session, template_id: int | None = None, code: str | None = None) -> MailTemplate:
     """The template with this id, which wins, or with this code in the caller's own tier; active or not.
 
-    Raises:
-        MessageRejected: Neither is given, or not as an id and a code are; or by code with no tenant to look in.
-        RecordNotFound: The tenant has no such template.
+    Raises: as `messaging.templates.finding.get_template`.
     """
-    if template_id is not None:
-        if type(template_id) is not int or not 1 <= template_id <= MAX_ID:
-            raise MessageRejected(CHANNEL, "id", template_id, "is not an id")
-        condition, named = MailTemplate.id == template_id, str(template_id)
-    elif isinstance(code, str) and code.strip() and not UNSTORABLE.search(code):
-        if tenancy.is_multi_tenancy() and tenancy.current().cross_tenant:
-            raise MessageRejected(CHANNEL, "code", code, "names one template in each tenant; say which tenant")
-        condition, named = MailTemplate.code == code, repr(code)
-    else:
-        raise MessageRejected(CHANNEL, "code", code, "is missing, and so is id")
-    found = session.scalars(with_disabled(select(MailTemplate).where(condition))).one_or_none()
-    if found is None:
-        raise RecordNotFound(f"no mail template {named}")
-    return found
+    return finding.get_template(session, MailTemplate, CHANNEL, template_id, code)
 
 
 def preview(row: MailTemplate, renderer: Renderer, variables: Mapping[str, Any] | None) -> TemplatePreview:
@@ -100,11 +81,7 @@ def preview(row: MailTemplate, renderer: Renderer, variables: Mapping[str, Any] 
         MessageRejected: The variables cannot be kept as JSON.
         RenderError: The template fails; names column, line and variable.
     """
-    try:
-        # What a record keeps of them is what a send renders: a tuple is a list by then.
-        given = json.loads(to_json(variables or {}))
-    except VariableError as exc:
-        raise MessageRejected(CHANNEL, "variables", exc.path, exc.reason) from exc
+    given = as_kept(variables, CHANNEL)
     columns = {column: getattr(row, column) for column in SOURCES}
     rendered = renderer.render(
         {name: source_of(name, text) for name, text in columns.items() if text is not None}, given

@@ -7,7 +7,7 @@ from sqlalchemy import inspect
 
 from messaging.db import reading
 from messaging.errors import TemplateRejected
-from messaging.field_checks import Check, number, text
+from messaging.field_checks import Check, number, switch, text
 from messaging.sms.models import SmsTemplate
 from messaging.templates.errors import TemplateError
 from messaging.templates.render import Source, compile_check
@@ -42,6 +42,8 @@ def check_row(row: SmsTemplate) -> None:
     state = inspect(row)
     is_new = not state.persistent
     given = {name: getattr(row, name) for name in _CHECKS if is_new or state.attrs[name].history.has_changes()}
+    # A switch that was not set is the column's default.
+    given = {n: v for n, v in given.items() if v is not None or n not in DEFAULTS or (not is_new or n in state.dict)}
     if given:
         check_template(given)
 
@@ -63,9 +65,17 @@ def _source(value: Any) -> None:
         raise ValueError("has a character that cannot be stored")
 
 
+#: Every field an author writes, in the order of files.
 _CHECKS: Mapping[str, Check] = {
     "code": text(100, is_required=True),
     "name": text(100, is_required=True),
-    "content": _source,
+    "description": text(500),
+    "active": switch,
+    "strict": switch,
+    "to_gsm": switch,
     "max_segments": number(1, MAX_SEGMENTS, is_required=False),
+    "content": _source,
 }
+FIELDS = tuple(_CHECKS)
+#: What stands where a field is not given; null for the others, but for `code` and `name`, which are required.
+DEFAULTS: Mapping[str, Any] = {"active": True, "strict": False, "to_gsm": False}

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from messaging.errors import MessageRejected
+
 #: Levels of objects and arrays within each other.
 MAX_DEPTH = 100
 
@@ -32,6 +34,18 @@ def to_json(variables: Mapping[str, Any]) -> str:
     if not isinstance(plain, dict):
         raise VariableError("", "is not a mapping")
     return _to_json(plain)
+
+
+def as_kept(variables: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+    """The variables as a record would keep them, which is what a send renders: a tuple is a list by then.
+
+    Raises: MessageRejected, naming `what`, when they cannot be kept.
+    """
+    try:
+        kept: dict[str, Any] = json.loads(to_json(variables or {}))
+    except VariableError as exc:
+        raise MessageRejected(what, "variables", exc.path, exc.reason) from exc
+    return kept
 
 
 def value_text(value: Any) -> str:

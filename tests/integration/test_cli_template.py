@@ -192,3 +192,62 @@ def test_a_bad_seed_and_a_wrong_tenant_are_one_line(
     said = refused("tenant", "provision", 7, "--seeds", seeds)
     assert "main.yaml (main): password is a secret and stands in no file" in said
     assert "hunter2" not in said
+
+
+SMS_SETTINGS = """\
+code: shipped
+name: Shipped
+active: true
+strict: false
+to_gsm: true
+max_segments: 1
+"""
+
+
+def test_templates_of_text_messages_go_in_are_listed_shown_and_come_out_again(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "texts" / "shipped"
+    folder.mkdir(parents=True)
+    (folder / "template.yaml").write_text(SMS_SETTINGS)
+    (folder / "content.txt").write_text("Your parcel “{{ what }}” is on its way.\n")
+    sms = ("--channel", "sms")
+    assert run("template", "import", folder.parent, "--dry-run", *sms)[1] == "created    shipped\nnothing was written\n"
+    assert run("template", "list", *sms) == (0, "no templates\n", "")
+    assert run("template", "import", folder.parent, *sms) == (0, "created    shipped\n", "")
+    assert run("template", "import", folder.parent, *sms) == (0, "unchanged  shipped\n", "")
+    assert run("template", "list") == (0, "no templates\n", "")
+    [line] = json.loads(run("template", "list", "--json", *sms)[1])
+    assert (line["code"], line["to_gsm"], line["max_segments"]) == ("shipped", True, 1)
+    assert "at most 1" in run("template", "list", *sms)[1]
+    shown = run("template", "show", "shipped", *sms)[1]
+    assert shown == SMS_SETTINGS + "--- content.txt\nYour parcel “{{ what }}” is on its way.\n"
+    assert run("template", "variables", "shipped", *sms)[1] == "VARIABLE    what\n"
+    assert run("template", "export", tmp_path / "out", *sms)[1] == f"{tmp_path / 'out' / 'shipped'}\n"
+    assert (tmp_path / "out" / "shipped" / "content.txt").read_bytes() == (folder / "content.txt").read_bytes()
+    assert (tmp_path / "out" / "shipped" / "template.yaml").read_text() == SMS_SETTINGS
+
+
+def test_a_preview_of_a_text_message_counts_its_segments(run: Run) -> None:
+    assert run("template", "add", "otp", "--content", "Code {{ code }} – “valid” for 5 minutes", "--to-gsm")[0] == 0
+    code, out, err = run("template", "preview", "otp", "--channel", "sms", "--var", "code=123456")
+    assert (code, out, err) == (0, '--- GSM7, 1 segment, 35 units\nCode 123456 - "valid" for 5 minutes\n', "")
+    assert run("template", "add", "long", "--content", "测" * 71, "--max-segments", 1)[0] == 0
+    out = run("template", "preview", "long", "--channel", "sms")[1]
+    assert out.startswith("--- UCS2, 2 segments, 71 units; not sent: it comes to 2 segments, and max_segments is 1\n")
+    found = json.loads(run("template", "preview", "otp", "--channel", "sms", "--json")[1])
+    assert (found["encoding"], found["segments"], found["missing_variables"]) == ("GSM7", 1, ["code"])
+    assert run("template", "preview", "otp", "--channel", "sms")[2] == "missing: code\n"
+
+
+def test_a_template_of_text_messages_that_cannot_be_is_refused_in_a_line(
+    run: Run, refused: Refused, tmp_path: Path
+) -> None:
+    (tmp_path / "text.txt").write_text("Hi {{ name }}")
+    assert run("template", "add", "hi", "--content-file", tmp_path / "text.txt", "--name", "Hi")[0] == 0
+    assert "this tenant has a template of this code" in refused("template", "add", "hi", "--content", "x")
+    assert "line 1" in refused("template", "add", "bad", "--content", "{{ name")
+    assert "one of the two" in refused("template", "add", "none")
+    assert "no SMS template 'nosuch'" in refused("template", "show", "nosuch", "--channel", "sms")
+    folder = tmp_path / "texts" / "bad"
+    folder.mkdir(parents=True)
+    (folder / "template.yaml").write_text("code: bad\nname: Bad\nto_gsm: 7\n")
+    assert "bad/template.yaml" in refused("template", "import", folder.parent, "--channel", "sms")

@@ -17,10 +17,20 @@ from messaging.errors import FileRejected, TenantMismatch
 from messaging.files import STORED_FILE
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.mail.template_checks import FIELDS
-from messaging.mail.template_files import Action, TemplateChange, export_templates, import_templates
+from messaging.mail.template_files import MAIL_TEMPLATES
+from messaging.templates import folders
+from messaging.templates.folders import Action, TemplateChange
 from messaging.tenancy import all_tenants, tenant, use_multi_tenancy
 
 SETTINGS = "code: welcome\nname: Welcome\nsubject: 'Welcome, {{ name }}!'\n"
+
+
+def import_templates(session: Session, folder: Path, *, dry_run: bool = False) -> list[TemplateChange]:
+    return folders.import_templates(session, MAIL_TEMPLATES, folder, dry_run=dry_run)
+
+
+def export_templates(session: Session, folder: Path, codes: list[str] | None = None) -> list[Path]:
+    return folders.export_templates(session, MAIL_TEMPLATES, folder, codes)
 
 
 @pytest.fixture
