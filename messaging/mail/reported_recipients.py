@@ -73,7 +73,7 @@ def meant(recipients: Sequence[str], results: Results, reported: Sequence[Report
     if len(reached) != 1 or not unknown:
         return []
     worst = min(unknown, key=lambda one: not one.is_permanent)
-    return [Meant(reached[0], worst, not worst.names)]
+    return [Meant(reached[0], worst, not any("@" in name for name in worst.names))]
 
 
 def _reached(recipients: Sequence[str], results: Results) -> list[str]:
@@ -85,15 +85,26 @@ def named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
     """The recipient that one of these names means, the first name that fits wins; None when none does.
 
     As it stands, then in any case and form, then without what follows a plus (RFC 5233), as a server may report the
-    mailbox that `user+tag` led to. A name that fits two recipients alike is nobody's.
+    mailbox that `user+tag` led to; a name without a domain (`LOCAL; user`) is a local part. A name that fits two
+    recipients alike is nobody's.
     """
-    for key in (_bare, _key, _key_of_mailbox):
+    whole, local = _partition(names)
+    for key, given in ((_bare, whole), (_key, whole), (_key_of_mailbox, whole), (_local_part, local)):
         ours = _by_key(recipients, key)
-        for name in names:
+        for name in given:
             found = ours.get(key(name), [])
             if len(found) == 1:
                 return found[0]
     return None
+
+
+def _partition(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Names that are addresses, and those that are local parts at most."""
+    whole: list[str] = []
+    local: list[str] = []
+    for name in names:
+        (whole if "@" in name else local).append(name)
+    return whole, local
 
 
 def _by_key(recipients: Sequence[str], key: Callable[[str], str]) -> dict[str, list[str]]:
@@ -119,6 +130,10 @@ def _key_of_mailbox(address: str) -> str:
     """The same, without the detail of the local part."""
     local, _, domain = _key(address).rpartition("@")
     return f"{local.partition('+')[0] or local}@{domain}"
+
+
+def _local_part(name: str) -> str:
+    return _key(name if "@" in name else f"{_bare(name)}@").rpartition("@")[0]
 
 
 def _ascii_domain(domain: str) -> str:

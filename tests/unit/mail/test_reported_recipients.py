@@ -55,6 +55,16 @@ def test_one_that_names_somebody_else_means_the_only_recipient_and_does_not_name
     assert (found.address, found.is_named, found.reported) == (A, False, about("y@example.net"))
 
 
+def test_a_name_without_a_domain_names_nobody_else() -> None:
+    for name in ("kim", "Kim Doe"):
+        [found] = meant([A], accepted(A), [about(name)])
+        assert found.is_named
+
+
+def test_a_local_part_of_two_recipients_is_nobodys() -> None:
+    assert named(["kim@example.org", "kim@example.net"], ["kim"]) is None
+
+
 @pytest.mark.parametrize("closed", ["refused", "suppressed"])
 def test_who_never_got_the_mail_is_not_meant_without_a_name(closed: str) -> None:
     results = {A: {"result": closed}, **accepted(B)}
@@ -75,7 +85,9 @@ def test_who_bounced_before_may_be_meant_again() -> None:
         ("kim@example.org", None),
         ("kim+c@example.org", None),
         ("lee+x@example.org", "lee@example.org"),
-        ("lee", None),
+        ("lee", "lee@example.org"),
+        ("<LEE>", "lee@example.org"),
+        ("le", None),
         ("", None),
         ("@example.org", None),
         ("lee@sub.example.org", None),
