@@ -1,21 +1,29 @@
 """The mail server of the demo: a program that takes mail over SMTP (RFC 5321), keeps each as a file and delivers none.
 
 By the recipient's domain it also refuses for good, refuses twice and then takes, or takes a message and keeps the reply
-to itself. What happened is appended to a journal, one JSON object a line, which is the demo's proof of what arrived.
+to itself. Where recipients lie elsewhere, it puts what is said of their mails into the shop's mailbox: a bounce, a read
+receipt, a vacation reply. What happened is appended to a journal, one JSON object a line, which is the demo's proof of
+what arrived.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
 from typing import Any
+
+from messaging.demo.answers import Answer, Taken, compose
+from messaging.demo.inbox import Inbox, NotPut
+from messaging.demo.mailbox_server import PASSWORD_VARIABLE, USER
 
 #: Every recipient here is unknown: 550 5.1.1.
 REFUSED_DOMAIN = "closed.example.net"
@@ -26,6 +34,16 @@ GREYLISTED_TIMES = 2
 SILENT_DOMAIN = "slow.example.net"
 #: Seconds of that silence, unless the client goes away; longer than a client waits.
 SILENCE_SECONDS = 20.0
+#: What comes back of mails for these domains, which are taken first.
+ANSWERING_DOMAINS = {
+    "moved.example.net": Answer.BOUNCED,
+    "reading.example.net": Answer.READ,
+    "away.example.net": Answer.REPLIED,
+}
+#: Seconds from the taking of a mail to its answer, and until one that could not be put into the mailbox is repeated.
+ANSWER_SECONDS = 0.5
+#: How often one is tried at most.
+MAX_ANSWER_TRIES = 60
 
 #: Octets of one message, announced by SIZE (RFC 1870).
 MAX_MESSAGE_BYTES = 10_000_000
@@ -42,11 +60,13 @@ class _Envelope:
 
 
 class CaptureServer:
-    """Takes mail into `folder` and writes `journal`."""
+    """Takes mail into `folder`, writes `journal`, and puts answers into `inbox`; None: nothing ever comes back."""
 
-    def __init__(self, folder: Path, journal: Path) -> None:
+    def __init__(self, folder: Path, journal: Path, inbox: Inbox | None = None) -> None:
         self._folder = folder
         self._journal = journal
+        self._inbox = inbox
+        self._answers: set[asyncio.Task[None]] = set()
         self._refusals: Counter[str] = Counter()
         self._silenced: set[str] = set()
         self._taken = sum(1 for _ in folder.glob("*.eml"))
@@ -100,7 +120,29 @@ class CaptureServer:
             client=client,
             is_answered=not silent,
         )
+        for recipient in envelope.recipients:
+            answer = ANSWERING_DOMAINS.get(recipient.rpartition("@")[2])
+            if self._inbox is not None and answer is not None and envelope.sender:
+                saying = self._say_later(self._inbox, answer, envelope.sender, recipient, content)
+                task = asyncio.create_task(saying)
+                self._answers.add(task)
+                task.add_done_callback(self._answers.discard)
         return bool(silent)
+
+    async def _say_later(self, inbox: Inbox, answer: Answer, sender: str, recipient: str, content: bytes) -> None:
+        """What a far side says some time after it took a mail."""
+        for _ in range(MAX_ANSWER_TRIES):
+            await asyncio.sleep(ANSWER_SECONDS)
+            mail = compose(answer, Taken(sender, recipient, content, datetime.now(UTC)))
+            if mail is None:
+                return
+            try:
+                await asyncio.to_thread(inbox.put, mail)
+            except NotPut as exc:
+                self._note("not answered", recipient=recipient, answer=answer, error=str(exc))
+                continue
+            self._note("answered", recipient=recipient, answer=answer)
+            return
 
 
 class _Dialogue:
@@ -190,12 +232,16 @@ class _Dialogue:
 
 
 def main() -> None:
-    """The program: `python -m messaging.demo.capture_server FOLDER JOURNAL PORT_FILE`."""
+    """The program: `python -m messaging.demo.capture_server FOLDER JOURNAL PORT_FILE [--mailbox-port PORT]`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     for name in ("folder", "journal", "port_file"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--mailbox-port", type=int, help="where the shop's mailbox is served over IMAP")
     given = parser.parse_args()
-    asyncio.run(CaptureServer(given.folder, given.journal).serve(given.port_file))
+    inbox = None
+    if given.mailbox_port is not None:
+        inbox = Inbox(given.mailbox_port, USER, os.environ[PASSWORD_VARIABLE])
+    asyncio.run(CaptureServer(given.folder, given.journal, inbox).serve(given.port_file))
 
 
 if __name__ == "__main__":

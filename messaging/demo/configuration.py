@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from messaging import api
 from messaging.db.session import transaction
+from messaging.demo.mailbox_server import USER
 from messaging.demo.shop import (
     BOOKS,
     CONFIRMATION,
@@ -23,6 +24,7 @@ from messaging.demo.shop import (
 )
 from messaging.demo.text_server import ACCOUNT, SENDER
 from messaging.mail.models import MailSendServerConfig, MailTemplate
+from messaging.receive.mailbox_checks import MIN_INTERVAL_SECONDS
 from messaging.requests import BodyMode
 from messaging.sms.models import SmsTemplate
 
@@ -67,7 +69,15 @@ class TextAccount:
     auth_token: str = field(repr=False)
 
 
-def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount) -> None:
+@dataclass(frozen=True, slots=True)
+class MailboxAccount:
+    """The first shop's mailbox."""
+
+    port: int
+    password: str = field(repr=False)
+
+
+def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount, mailbox: MailboxAccount) -> None:
     """Write everything; afterwards each shop can send."""
     for seller in SELLERS:
         with seller.acting(), transaction(engine) as session:
@@ -77,6 +87,7 @@ def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount) -> No
         session.add(_server(SHOP, smtp_port, name=NARROW_SERVER, rate_limit_per_minute=WINDOW_PER_MINUTE))
         session.add(SmsTemplate(code=CONFIRMATION, name="Order confirmation", content=_TEXT, to_gsm=True))
         _add_provider(session, texts)
+        _add_mailbox(session, mailbox)
     with BOOKS.acting(), transaction(engine) as session:
         session.add(
             MailTemplate(code=HOSTILE, name="Never ends", subject="x", body_text=_NEVER_ENDS, body_mode=BodyMode.PLAIN)
@@ -97,6 +108,21 @@ def _add_provider(session: Session, texts: TextAccount) -> None:
         sender_number=SENDER,
     )
     api.add_sms_route(provider_id, "US", session=session)
+
+
+def _add_mailbox(session: Session, mailbox: MailboxAccount) -> None:
+    """Where bounces and receipts of the shop's mails come to; beat has it fetched as often as it may."""
+    api.add_mailbox(
+        session=session,
+        name="orders",
+        protocol="IMAP",
+        host="127.0.0.1",
+        port=mailbox.port,
+        username=USER,
+        password=mailbox.password,
+        fetch_interval_seconds=MIN_INTERVAL_SECONDS,
+        is_default=True,
+    )
 
 
 def _server(seller: Seller, port: int, **columns: object) -> MailSendServerConfig:

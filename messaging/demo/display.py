@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from messaging.delivery.status import SendStatus
+from messaging.demo.answers import Answer
 from messaging.demo.evidence import Ending, Row
-from messaging.demo.shop import Accepted, Fate
+from messaging.demo.shop import ANSWERS, Accepted, Fate
 from messaging.demo.text_evidence import TextEnding
 from messaging.sms.models import DeliveryStatus
 from messaging.terminal import STATUS_STYLE, console_for_people, status_text, table
@@ -29,6 +30,7 @@ _RECEIPT_STYLE = {
     DeliveryStatus.UNDELIVERED: "yellow",
     DeliveryStatus.FAILED: "red",
 }
+_ANSWER_STYLE = {Answer.BOUNCED: "red", Answer.READ: "green", Answer.REPLIED: "yellow"}
 _ROLLED_BACK = "its order was rolled back, and it with it"
 
 
@@ -104,7 +106,7 @@ class Display:
                 self._news.append(
                     Text.assemble(
                         f"{self.elapsed_seconds:5.1f} s  {messages[record_id]}: ",
-                        _state(row.status, row.delivery_status),
+                        _state(row.status, row.delivery_status, row.answer),
                         retries,
                     )
                 )
@@ -139,6 +141,10 @@ def _states(accepted: Sequence[Accepted], rows: Mapping[int, Row]) -> Table:
 def _ending(ending: Ending) -> tuple[str | Text, ...]:
     order, story = ending.accepted.order, ending.story
     why = _ROLLED_BACK if story is None else story.why
+    if story is not None and story.read_receipt_received_at is not None:
+        why += f"; read at {story.read_receipt_received_at.astimezone():%H:%M:%S}"
+    if order.fate is Fate.AWAY:
+        why += "; an automatic answer came, which says nothing of the delivery"
     if order.fate is Fate.KILLED and ending.copies > 1:
         why += "; the worker was killed before it heard that the first was taken: the repeat has the same Message-ID"
     return (
@@ -146,7 +152,7 @@ def _ending(ending: Ending) -> tuple[str | Text, ...]:
         str(ending.accepted.mail_id),
         order.seller.name,
         order.address,
-        _state(None if story is None else story.status),
+        _state(None if story is None else story.status, answer=None if ending.wrong else ANSWERS.get(order.fate)),
         "" if story is None else str(len(story.attempts)),
         str(ending.copies),
         _why(ending.wrong, why),
@@ -173,10 +179,12 @@ def _text_ending(ending: TextEnding) -> tuple[str | Text, ...]:
     )
 
 
-def _state(status: SendStatus | None, receipt: DeliveryStatus | None = None) -> Text:
-    """A record's status, and what receipts said of it."""
+def _state(status: SendStatus | None, receipt: DeliveryStatus | None = None, answer: Answer | None = None) -> Text:
+    """A record's status, and what receipts or mails that came back said of it."""
     if status is None:
         return Text("no record", style="dim")
+    if answer is not None:
+        return Text.assemble(status_text(status), " ", (answer.upper(), _ANSWER_STYLE[answer]))
     if receipt is None or receipt is DeliveryStatus.UNKNOWN:
         return status_text(status)
     return Text.assemble(status_text(status), " ", (receipt, _RECEIPT_STYLE[receipt]))

@@ -15,8 +15,10 @@ from sqlalchemy.orm import Session
 from messaging.category import MarkerCode
 from messaging.delivery.record import AttemptOutcome
 from messaging.delivery.status import FINAL_STATUSES, SendStatus
+from messaging.demo.answer_evidence import read_answers, what_is_wrong_with_answer
+from messaging.demo.answers import Answer
 from messaging.demo.capture_server import GREYLISTED_TIMES
-from messaging.demo.shop import QUOTA, Accepted, Fate, has_order
+from messaging.demo.shop import ANSWERS, QUOTA, Accepted, Fate, has_order
 from messaging.errors import RecordNotFound
 from messaging.mail.models import MailSendRecord
 from messaging.mail.records import Story, read_story
@@ -75,13 +77,18 @@ class Row:
     error_code: str | None = None
     #: What receipts said; None for a mail, which has none.
     delivery_status: DeliveryStatus | None = None
+    #: What came back of it, and what is to come back.
+    answer: Answer | None = None
+    awaited: Answer | None = None
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing more happens to it for now: it has ended, or waits at its place in a server's window.
 
-        A text message that was sent has ended when its last receipt has come.
+        A text message that was sent has ended when its last receipt has come, a mail when what is to come back has.
         """
+        if self.status is SendStatus.SENT and self.answer is not self.awaited:
+            return False
         if self.status is SendStatus.SENT and self.delivery_status is DeliveryStatus.UNKNOWN:
             return False
         return self.status in FINAL_STATUSES or waits_at_its_place(self.status, self.error_code)
@@ -95,13 +102,17 @@ def waits_at_its_place(status: SendStatus, error_code: str | None) -> bool:
 def read_rows(engine: Engine, accepted: Sequence[Accepted]) -> dict[int, Row]:
     """Where the records stand, by record id; those rolled back are not there."""
     rows = {}
+    awaited = {each.mail_id: ANSWERS.get(each.order.fate) for each in accepted}
     with all_tenants(), Session(engine) as session:
+        answers = read_answers(session, accepted)
         for r, receipt in ((MailSendRecord, null()), (SmsSendRecord, SmsSendRecord.delivery_status)):
             ids = [record_id for each in accepted for record_id in each.record_ids]
             columns = (r.id, r.status, r.retry_count, r.error_code, receipt.label("receipt"))
             for row in session.execute(select(*columns).where(r.id.in_(ids))):
                 told = None if row.receipt is None else DeliveryStatus(row.receipt)
-                rows[row.id] = Row(SendStatus(row.status), row.retry_count, row.error_code, told)
+                status = SendStatus(row.status)
+                asked = (answers.get(row.id), awaited.get(row.id))
+                rows[row.id] = Row(status, row.retry_count, row.error_code, told, *asked)
     return rows
 
 
@@ -134,12 +145,14 @@ def conclude(engine: Engine, accepted: Sequence[Accepted], journal: Journal) -> 
             except RecordNotFound:
                 story = None
             order = each.order
+            # Of a customer whose mail bounced, the one mail that was taken is that of the order before.
+            earlier = order.fate is Fate.SUPPRESSED
             if story is None or story.message_id is None:
-                copies = journal.taken_for[order.address]
+                copies = journal.taken_for[order.address] - earlier
             else:
                 copies = journal.taken[story.message_id]
             wrong = what_is_wrong(order.fate, story, copies)
-            if not wrong and journal.taken_for[order.address] != copies:
+            if not wrong and journal.taken_for[order.address] != copies + earlier:
                 wrong = f"{journal.taken_for[order.address]} copies for {order.address}, {copies} of this Message-ID"
             if not wrong and order.fate is Fate.GREYLISTED and journal.deferred[order.address] != GREYLISTED_TIMES:
                 wrong = f"refused {journal.deferred[order.address]} times, not {GREYLISTED_TIMES}"
@@ -167,6 +180,8 @@ def what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
         if ending:
             return ending
         return f"not sent, yet {copies} were taken" if copies else ""
+    if fate in ANSWERS:
+        return what_is_wrong_with_answer(fate, story) or _what_is_wrong_with_copies(copies)
     expected = SendStatus.FAILED if fate is Fate.REFUSED else SendStatus.SENT
     if story.status is not expected:
         return f"is {story.status}, not {expected}: {story.why}"
@@ -183,6 +198,10 @@ def what_is_wrong(fate: Fate, story: Story | None, copies: int) -> str:
             return f"sent after {story.retry_count} retries, not {GREYLISTED_TIMES}"
         case Fate.PARTLY if {r.result for r in story.recipients} != {"accepted", "refused"}:
             return "one recipient ought to be accepted and one refused"
+    return _what_is_wrong_with_copies(copies)
+
+
+def _what_is_wrong_with_copies(copies: int) -> str:
     return "" if copies == 1 else f"{copies} were taken, not 1"
 
 
@@ -193,6 +212,8 @@ def _by_marker(fate: Fate, story: Story) -> str | None:
             if story.status is SendStatus.FAILED and story.error_code == MarkerCode.RENDER_FAILED:
                 return ""
             return f"its template never ends, yet it is {story.status}: {story.why}"
+        case Fate.SUPPRESSED:
+            return what_is_wrong_with_answer(fate, story)
         case Fate.LIMITED if story.status is SendStatus.FAILED:
             return (
                 ""

@@ -19,6 +19,7 @@ from cryptography.fernet import Fernet
 from messaging import programs
 from messaging.demo import environment
 from messaging.demo.folder import leave
+from messaging.demo.mailbox_server import PASSWORD_VARIABLE
 from messaging.demo.stop import StopRequest
 from messaging.demo.supervisor import Program, Supervisor
 from messaging.demo.text_server import TOKEN_VARIABLE
@@ -37,7 +38,7 @@ IDLE_STOP_SECONDS = 1.5
 POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
 #: Order of the stop: who asks for work first, who does it last, then where it goes.
-STOP_ORDER = (("beat", "flower", "control"), ("mail-1", "mail-2", "sms"), ("smtp", "texts", "web"))
+STOP_ORDER = (("beat", "flower", "control"), ("mail-1", "mail-2", "sms", "fetch"), ("smtp", "texts", "web", "mailbox"))
 
 
 class DemoFailed(Exception):
@@ -63,6 +64,9 @@ class Parts:
         self.web_url = f"http://127.0.0.1:{free_port()}"
         #: Of our account at the provider of text messages; it signs receipts with it.
         self.text_auth_token = secrets.token_hex(16)
+        #: The shop's mailbox, over IMAP.
+        self.mailbox_port = free_port()
+        self.mailbox_password = secrets.token_urlsafe(9)
         self._stop = stop
         self._resources = ExitStack()
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="start")
@@ -86,12 +90,19 @@ class Parts:
         leave(self.folder)
 
     def start_servers(self) -> "list[Future[object]]":
-        """Begin to start PostgreSQL, Valkey and both far ends; the answers are there when the first two run."""
+        """Begin to start PostgreSQL, Valkey and the far ends; the answers are there when the first two run."""
+        takes_mail = ["messaging.demo.capture_server", self.mail_folder, self.journal_path, self._smtp_port_path]
         far_ends = {
-            "smtp": ["messaging.demo.capture_server", self.mail_folder, self.journal_path, self._smtp_port_path],
+            "smtp": [*takes_mail, f"--mailbox-port={self.mailbox_port}"],
             "texts": ["messaging.demo.text_server", self.journal_path, self._text_port_path],
+            "mailbox": ["messaging.demo.mailbox_server", self.mailbox_port],
         }
-        variables = {**environment.without_foreign(os.environ), TOKEN_VARIABLE: self.text_auth_token}
+        variables = {
+            **environment.without_foreign(os.environ),
+            TOKEN_VARIABLE: self.text_auth_token,
+            PASSWORD_VARIABLE: self.mailbox_password,
+            "TMPDIR": str(self.folder / "tmp"),
+        }
         for name, arguments in far_ends.items():
             self.supervisor.start(Program(name, [sys.executable, "-m", *map(str, arguments)], variables))
         return [self._pool.submit(self.postgres.start), self._pool.submit(self.valkey.start)]
@@ -119,7 +130,9 @@ class Parts:
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A second worker for mail, one for text messages and what other services ask for; what speaks HTTP."""
+        """A worker for mailboxes, a second one for mail, one for text messages and requests; what speaks HTTP."""
+        argv = programs.worker(queues=[settings.queues.mail_fetch], name="fetch", concurrency=2)
+        self._start(settings, "fetch", argv)
         self._start_mail_worker(settings, "mail-2")
         queues = [settings.queues.sms_send, settings.queues.mail_request]
         argv = programs.worker(queues=queues, name="sms", concurrency=2)

@@ -22,7 +22,8 @@ def run_demo(parent: Path | None, *, stay: bool) -> int:
     Raises: ConfigurationError, when something the demo needs is not there.
     """
     began_at = time.monotonic()
-    package_folder("flower", "flower")
+    for name in ("flower", "pymap"):
+        package_folder(name, name)
     stop = StopRequest()
     with stop.listening():
         parts = Parts(make_folder(parent), stop)

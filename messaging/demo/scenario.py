@@ -11,11 +11,21 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import api
 from messaging.db import schema
 from messaging.db.trouble import is_away
-from messaging.demo.configuration import TextAccount, configure_shops
+from messaging.demo.answer_evidence import wrong_answers
+from messaging.demo.answers import Answer
+from messaging.demo.configuration import MailboxAccount, TextAccount, configure_shops
 from messaging.demo.display import Display
 from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers, wrong_counts
 from messaging.demo.parts import DemoFailed, Parts
-from messaging.demo.shop import Accepted, Fate, first_order, further_orders, open_shops, place
+from messaging.demo.shop import (
+    Accepted,
+    Fate,
+    another_order,
+    first_order,
+    further_orders,
+    open_shops,
+    place,
+)
 from messaging.demo.stop import StopRequest
 from messaging.demo.text_evidence import TextEnding, conclude_texts, strange_texts
 
@@ -34,6 +44,10 @@ class Scenario:
         self._parts = parts
         self._stop = stop
         self._orders = [first_order(), *further_orders()]
+        bounced = next(order for order in self._orders if order.fate is Fate.BOUNCED)
+        #: Placed once the bounce is known.
+        self._last = another_order(bounced, len(self._orders) + 1)
+        self._orders.append(self._last)
         kept = [order for order in self._orders if order.fate is not Fate.ROLLED_BACK]
         records = len(kept) + sum(order.text_fate is not None for order in kept)
         self._display = Display(records, began_at)
@@ -56,9 +70,11 @@ class Scenario:
         self._engine = api.configure(settings).engine
         open_shops(self._engine)
         texts = TextAccount(parts.text_endpoint(), parts.text_auth_token)
-        configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts)
+        mailbox = MailboxAccount(parts.mailbox_port, parts.mailbox_password)
+        configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts, mailbox=mailbox)
         say("two shops and the platform have servers, templates and files; one shop has a quota, one server a window")
         say("one shop has a provider of text messages for one country, which sends receipts to our HTTP application")
+        say(f"its mailbox, to which answers and bounces come, is served over IMAP on port {parts.mailbox_port}")
         with self._display:
             self._place_first()
             parts.start_others(settings)
@@ -88,8 +104,8 @@ class Scenario:
         self._display.say(f"the mail server has taken it and keeps its reply back: worker {name} is killed (SIGKILL)")
 
     def _place_others_and_watch(self) -> None:
-        """Place all other orders, and watch until every mail has ended or time is up."""
-        waiting = iter(self._orders[1:])
+        """Place all other orders, the last one after a bounce, and watch until every mail has ended or time is up."""
+        waiting = iter(self._orders[1:-1])
         order = next(waiting, None)
         next_order_at = looked_at = 0.0
         until = time.monotonic() + DEADLINE_SECONDS
@@ -100,9 +116,20 @@ class Scenario:
             if at - looked_at >= LOOK_SECONDS:
                 looked_at = at
                 self._look()
-                if order is None and is_final(self._accepted, self._rows):
-                    return
+                if order is None:
+                    if self._accepted[-1].order is not self._last:
+                        self._place_last()
+                    elif is_final(self._accepted, self._rows):
+                        return
             self._stop.sleep(LOOK_SECONDS / 4)
+
+    def _place_last(self) -> None:
+        """One more order of the customer whose mail bounced, once its record says so."""
+        bounced = next(each for each in self._accepted if each.order.fate is Fate.BOUNCED)
+        row = self._rows.get(bounced.mail_id)
+        if row is not None and row.answer is Answer.BOUNCED:
+            self._display.say(f"mail {bounced.mail_id} came back; its customer orders again, at the same address")
+            self._accepted.append(place(self._engine, self._last))
 
     def _look(self) -> None:
         self._parts.supervisor.require_hope()
@@ -121,6 +148,10 @@ class Scenario:
             f"text message {e.accepted.text_id} to {e.accepted.order.phone_number}: {e.wrong}" for e in texts if e.wrong
         ]
         wrong += wrong_counts(endings)
+        if self._accepted[-1].order is self._last:
+            wrong += wrong_answers(self._accepted)
+        else:
+            wrong.append("no bounce was fetched")
         wrong += [f"the mail server took {each}, which is no record's" for each in strangers(endings, self._journal)]
         wrong += [f"the provider took a text message for {each}" for each in strange_texts(texts, self._journal)]
         files, copies = len(list(self._parts.mail_folder.glob("*.eml"))), sum(ending.copies for ending in endings)

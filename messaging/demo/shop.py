@@ -5,7 +5,7 @@ Two shops are tenants of one installation, and the platform they rent sells plan
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sqlalchemy import BigInteger, Engine, MetaData, Numeric, String, select, text
@@ -14,7 +14,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from messaging import tenancy
 from messaging.api import send_mail, send_sms
 from messaging.db.session import transaction
-from messaging.demo.capture_server import GREYLISTED_DOMAIN, REFUSED_DOMAIN, SILENT_DOMAIN
+from messaging.demo.answers import Answer
+from messaging.demo.capture_server import ANSWERING_DOMAINS, GREYLISTED_DOMAIN, REFUSED_DOMAIN, SILENT_DOMAIN
 from messaging.demo.text_server import OPTED_OUT, SWITCHED_OFF, THROTTLED
 from messaging.mail.models import MailSendServerConfig
 from messaging.requests import MessageScope, Priority
@@ -43,6 +44,14 @@ class Fate(Enum):
     HOSTILE = "hostile template"
     #: Sent with the platform's template and server.
     PLATFORM = "the platform's own"
+    #: Taken, and then a bounce says that there is no such mailbox.
+    BOUNCED = "taken, then bounced"
+    #: Taken; it asks for a read receipt, which comes.
+    READ = "read, as its receipt says"
+    #: Taken, and answered by a program.
+    AWAY = "answered by a vacation reply"
+    #: The next order of the one whose mail bounced: nothing is sent to that address any more.
+    SUPPRESSED = "to an address that bounced"
 
 
 class TextFate(Enum):
@@ -149,8 +158,14 @@ _COUNTS = {
     Fate.LIMITED: 7,
     Fate.HOSTILE: 1,
     Fate.PLATFORM: 2,
+    **dict.fromkeys((Fate.BOUNCED, Fate.READ, Fate.AWAY), 1),
 }
+
+#: What is to come back of a mail.
+ANSWERS = {Fate.BOUNCED: Answer.BOUNCED, Fate.READ: Answer.READ, Fate.AWAY: Answer.REPLIED}
+
 _DOMAINS = {Fate.KILLED: SILENT_DOMAIN, Fate.GREYLISTED: GREYLISTED_DOMAIN, Fate.REFUSED: REFUSED_DOMAIN}
+_DOMAINS |= {fate: domain for fate, answer in ANSWERS.items() for domain, a in ANSWERING_DOMAINS.items() if a is answer}
 
 #: By the order's number; the fifth order is rolled back.
 _TEXTS = {
@@ -216,6 +231,11 @@ def further_orders() -> Iterator[Order]:
             yield _order(number, fate)
 
 
+def another_order(earlier: Order, number: int) -> Order:
+    """One more of a customer whose mail bounced."""
+    return replace(earlier, number=number, fate=Fate.SUPPRESSED, text_fate=None)
+
+
 def _order(number: int, fate: Fate) -> Order:
     customer = _CUSTOMERS[number % len(_CUSTOMERS)]
     item, price = _ITEMS[number % len(_ITEMS)]
@@ -269,6 +289,7 @@ def _confirm(session: Session, order: Order) -> int:
         },
         scope=MessageScope.PLATFORM if order.seller is PLATFORM else MessageScope.TENANT,
         server_config_id=_narrow_server(session) if order.fate is Fate.WINDOWED else None,
+        read_receipt_requested=order.fate is Fate.READ or None,
         priority=Priority.HIGH if order.number % 10 == 0 else None,
         idempotency_key=f"order-{order.number}",
     )

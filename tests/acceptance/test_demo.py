@@ -30,7 +30,7 @@ PATIENCE_SECONDS = 200.0
 
 #: Orders, and their records, four of them of text messages; of the mails, those the server takes (one of them twice,
 #: as its worker is killed) beside the three behind a small window, of which it takes what is not waiting at the end.
-ORDERS, RECORDS, TAKEN, WINDOWED = 44, 44, 30, 3
+ORDERS, RECORDS, TAKEN, WINDOWED = 48, 48, 33, 3
 #: What the provider of text messages takes.
 TEXTS_TAKEN = 3
 
@@ -174,6 +174,8 @@ def assert_all_is_right(demo: Demo) -> None:
     assert len(texts) == TEXTS_TAKEN
     assert all(text.startswith('"The Small Shop": thank you - your order ') for text in texts)
     assert {fact["answer"] for fact in facts if fact["event"] == "callback"} == {200}
+    answers = sorted(fact["answer"] for fact in facts if fact["event"] == "answered")
+    assert answers == ["answered", "bounced", "read"]
     assert_only_mail_and_logs_stay(demo.folder)
 
 
@@ -207,6 +209,12 @@ def test_a_killed_demo_takes_its_children_along_and_the_next_one_ends_by_itself_
         "SENT DELIVERED",
         "SENT UNDELIVERED",
         "21610: Attempt to send to unsubscribed recipient",
+        "FAILED BOUNCED",
+        "and came back: BOUNCED: smtp; 550 5.1.1 <customer-11@moved.example.net>",
+        "SENT READ",
+        "read at",
+        "SENT ANSWERED",
+        "SUPPRESSED: on the suppression list since",
     ):
         assert status in told
     assert f"{RECORDS} of {RECORDS} have ended" in demo.output

@@ -3,15 +3,17 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from messaging.delivery.status import SendStatus
+from messaging.delivery.stories import AttemptStory
+from messaging.demo.answers import Answer
 from messaging.demo.evidence import Ending, Journal, Row, is_final, what_is_wrong, wrong_counts
-from messaging.demo.shop import QUOTA, Accepted, Fate, first_order, further_orders
-from messaging.mail.records import AttemptStory, RecipientStory, Story
+from messaging.demo.shop import ANSWERS, QUOTA, Accepted, Fate, another_order, first_order, further_orders
+from messaging.mail.records import RecipientStory, Story
 from messaging.requests import MessageScope
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,6 +47,11 @@ GREYLISTED = replace(SENT, retry_count=2, attempts=[attempt("RETRY"), attempt("R
 UNRENDERED = replace(FAILED, error_code="RENDER_FAILED")
 OVER_QUOTA = replace(FAILED, error_code="MONTHLY_QUOTA_EXCEEDED")
 WAITING = replace(SENT, status=SendStatus.RETRY, error_code="QUOTA_EXCEEDED", attempts=[])
+BOUNCED = replace(
+    FAILED, error_code="BOUNCED", bounced=True, bounce_code="550 5.1.1", sent_at=NOW, attempts=[attempt("SENT")]
+)
+SUPPRESSED = replace(FAILED, error_code="SUPPRESSED")
+READ = replace(SENT, sent_at=NOW, read_receipt_received_at=NOW + timedelta(seconds=1))
 PARTLY = replace(SENT, recipients=[recipient("accepted"), recipient("refused")])
 
 
@@ -64,6 +71,10 @@ PARTLY = replace(SENT, recipients=[recipient("accepted"), recipient("refused")])
         (Fate.LIMITED, OVER_QUOTA, 0),
         (Fate.WINDOWED, SENT, 1),
         (Fate.WINDOWED, WAITING, 0),
+        (Fate.BOUNCED, BOUNCED, 1),
+        (Fate.READ, READ, 1),
+        (Fate.AWAY, SENT, 1),
+        (Fate.SUPPRESSED, SUPPRESSED, 0),
     ],
 )
 def test_what_ought_to_be_is_right(fate: Fate, story: Story | None, copies: int) -> None:
@@ -98,6 +109,19 @@ def test_what_ought_to_be_is_right(fate: Fate, story: Story | None, copies: int)
         (Fate.WINDOWED, replace(WAITING, retry_count=1), 0, "1 retries"),
         (Fate.WINDOWED, replace(WAITING, error_code="SMTP_450"), 0, "is RETRY"),
         (Fate.WINDOWED, WAITING, 1, "1 were taken"),
+        (Fate.BOUNCED, SENT, 1, "yet it is SENT"),
+        (Fate.BOUNCED, FAILED, 1, "yet it is FAILED"),
+        (Fate.BOUNCED, replace(BOUNCED, bounce_code="550"), 1, "says 550, not 550 5.1.1"),
+        (Fate.BOUNCED, BOUNCED, 2, "2 were taken"),
+        (Fate.READ, SENT, 1, "came at None"),
+        (Fate.READ, BOUNCED, 1, "is FAILED"),
+        (Fate.READ, replace(READ, sent_at=NOW + timedelta(seconds=2)), 1, "not between"),
+        (Fate.READ, READ, 0, "0 were taken"),
+        (Fate.AWAY, READ, 1, "read receipt came"),
+        (Fate.AWAY, BOUNCED, 1, "is FAILED"),
+        (Fate.SUPPRESSED, SENT, 1, "yet it is SENT"),
+        (Fate.SUPPRESSED, FAILED, 0, "yet it is FAILED"),
+        (Fate.SUPPRESSED, SUPPRESSED, 1, "1 were taken"),
     ],
 )
 def test_what_ought_not_to_be_is_told(fate: Fate, story: Story | None, copies: int, told: str) -> None:
@@ -106,20 +130,31 @@ def test_what_ought_not_to_be_is_told(fate: Fate, story: Story | None, copies: i
 
 def test_all_is_final_when_every_record_that_ought_to_be_there_is() -> None:
     accepted = [Accepted(order, order.number) for order in [first_order(), *further_orders()]]
-    rows = {a.mail_id: Row(SendStatus.SENT, 0) for a in accepted if a.order.fate is not Fate.ROLLED_BACK}
+    answers = [ANSWERS.get(a.order.fate) for a in accepted]
+    rows = {
+        a.mail_id: Row(SendStatus.SENT, 0, answer=answer, awaited=answer)
+        for a, answer in zip(accepted, answers, strict=True)
+        if a.order.fate is not Fate.ROLLED_BACK
+    }
     assert is_final(accepted, rows)
     for status in (SendStatus.PENDING, SendStatus.SENDING, SendStatus.RETRY):
         assert not is_final(accepted, rows | {1: Row(status, 0)})
     assert is_final(accepted, rows | {1: Row(SendStatus.RETRY, 0, "QUOTA_EXCEEDED")})
+    assert not is_final(accepted, rows | {1: Row(SendStatus.SENT, 0, awaited=Answer.BOUNCED)})
+    assert not is_final(accepted, rows | {1: Row(SendStatus.SENT, 0, answer=Answer.REPLIED, awaited=Answer.READ)})
+    assert is_final(accepted, rows | {1: Row(SendStatus.FAILED, 0, awaited=Answer.BOUNCED)})
     del rows[1]
     assert not is_final(accepted, rows)
 
 
 def test_the_shop_has_a_few_dozen_orders_of_every_fate() -> None:
     orders = [first_order(), *further_orders()]
-    assert [order.number for order in orders] == list(range(1, 45))
-    assert {order.fate for order in orders} == set(Fate)
+    assert [order.number for order in orders] == list(range(1, 48))
+    assert {order.fate for order in orders} == set(Fate) - {Fate.SUPPRESSED}
     assert len({order.address for order in orders}) == len(orders)
+    bounced = next(order for order in orders if order.fate is Fate.BOUNCED)
+    last = another_order(bounced, 48)
+    assert (last.number, last.fate, last.address) == (48, Fate.SUPPRESSED, bounced.address)
 
 
 @pytest.mark.parametrize(
