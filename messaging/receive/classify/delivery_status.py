@@ -68,7 +68,7 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
         reason=reason,
         recipient=named,
         original_recipient=original,
-        action=action,
+        action=action or kinds.ACTION_OF[kind],
         status=status,
         reply_code=reply,
         diagnostic=diagnostic[:MAX_DIAGNOSTIC_CHARS] or None,

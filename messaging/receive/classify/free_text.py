@@ -118,7 +118,7 @@ def _recipient(
         (found for text in texts if (found := codes.enhanced_code(text))), None
     )
     kind = _kind(texts, status, reply, delayed=delayed)
-    action = {BounceKind.DELAYED: "delayed", BounceKind.SUCCESS: "delivered"}.get(kind, "failed")
+    action = kinds.ACTION_OF[kind]
     if delivered and "5" not in (status or reply or " ")[:1]:
         kind, action = BounceKind.SUCCESS, delivered
     reason = reasons.reason(texts, status, reply)

@@ -4,6 +4,13 @@ from messaging.receive.vocabulary import BounceKind
 
 #: RFC 3464, 2.3.3.
 ACTIONS = ("failed", "delayed", "delivered", "relayed", "expanded")
+#: The action of a report that gives none.
+ACTION_OF = {
+    BounceKind.HARD: "failed",
+    BounceKind.SOFT: "failed",
+    BounceKind.DELAYED: "delayed",
+    BounceKind.SUCCESS: "delivered",
+}
 _BY_CLASS = {"5": BounceKind.HARD, "4": BounceKind.DELAYED, "2": BounceKind.SUCCESS}
 
 

@@ -36,7 +36,7 @@ def is_machine(message: ParsedMail) -> bool:
 
 def has_null_path(message: ParsedMail) -> bool:
     """Whether the envelope sender is empty, as of every report."""
-    paths = message.headers.raw("Return-Path")
+    paths = [*message.headers.raw("Return-Path"), *message.headers.raw("From")]
     return any("".join(path.split()) == "<>" for path in paths[:3])
 
 
