@@ -1,10 +1,10 @@
 """Which parts of a message are files, and what they are called (`receive.md` 9)."""
 
 import re
+from collections.abc import Collection
 
 from messaging.files import clean_file_name
-from messaging.receive.bodies import is_body_candidate
-from messaging.receive.parameters import parse_content_type
+from messaging.receive.bodies import has_known_type
 from messaging.receive.parsed import ParsedAttachment, Part
 
 #: For a part that tells no name. A table of our own: `mimetypes` answers by what is installed.
@@ -71,12 +71,16 @@ _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
-def read_attachments(root: Part, max_bytes: int) -> tuple[tuple[ParsedAttachment, ...], bool]:
-    """The files of a message in its order, and whether one was left out for being larger than `max_bytes`."""
+def read_attachments(root: Part, bodies: Collection[Part], max_bytes: int) -> tuple[tuple[ParsedAttachment, ...], bool]:
+    """The files of a message in its order, and whether one was left out for being larger than `max_bytes`.
+
+    `bodies` are the parts that are none because they may be bodies.
+    """
+    body_ids = {id(part) for part in bodies}
     kept: list[ParsedAttachment] = []
     number, is_one_too_large = 0, False
     for part in root.walk():
-        if not _is_attachment(part):
+        if id(part) in body_ids or not _is_attachment(part):
             continue
         number += 1
         if len(part.content) > max_bytes:
@@ -94,8 +98,8 @@ def read_attachments(root: Part, max_bytes: int) -> tuple[tuple[ParsedAttachment
 
 
 def _is_attachment(part: Part) -> bool:
-    """What a sender calls one, what has a name and is no body, and whatever is no text."""
-    if part.is_multipart or is_body_candidate(part):
+    """What a sender calls one, what has a name, and whatever is no text."""
+    if part.is_multipart:
         return False
     if part.disposition not in (None, "inline"):
         # An unknown word means attachment (RFC 2183, 2.8).
@@ -104,11 +108,7 @@ def _is_attachment(part: Part) -> bool:
 
 
 def _type(part: Part) -> str:
-    # What names no type was read as text/plain, which is right for a body alone (RFC 2045, 5.2).
-    declared = part.headers.first("Content-Type")
-    if (declared and parse_content_type(declared)[0] is None) or len(part.content_type) > _MAX_TYPE_CHARS:
-        return _UNKNOWN_TYPE
-    return part.content_type
+    return part.content_type if has_known_type(part) and len(part.content_type) <= _MAX_TYPE_CHARS else _UNKNOWN_TYPE
 
 
 def _name(part: Part, number: int) -> str:

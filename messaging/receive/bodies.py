@@ -1,9 +1,10 @@
 """Which parts of a message are its bodies, and the text that rules read (`receive.md` 8)."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from messaging.receive.html_text import text_of_html
+from messaging.receive.parameters import parse_content_type
 from messaging.receive.parsed import Part
 from messaging.requests import BodyMode
 
@@ -22,8 +23,24 @@ class Bodies:
     rule_text: str
 
 
-def read_bodies(root: Part) -> Bodies:
-    """The first plain and the first html text that are not blank, wherever each stands.
+def body_candidates(root: Part) -> list[Part]:
+    """The plain and html texts that may be bodies, depth first: no attachments, and no named files.
+
+    Where each has a name, as some programs give them all, those count that say nothing of being attached.
+    """
+    texts = [part for part in root.walk() if part.content_type in ("text/plain", "text/html")]
+    nameless = [part for part in texts if part.file_name is None and part.disposition in (None, "inline")]
+    return nameless or [part for part in texts if part.disposition is None and has_known_type(part)]
+
+
+def has_known_type(part: Part) -> bool:
+    """Whether its type is the one that was declared: what names no type is read as text/plain (RFC 2045, 5.2)."""
+    declared = part.headers.first("Content-Type")
+    return not declared or parse_content_type(declared)[0] is not None
+
+
+def read_bodies(root: Part, candidates: Sequence[Part]) -> Bodies:
+    """The first plain and the first html text among the candidates that are not blank, wherever each stands.
 
     Text derived from html stands for a plain one where there is none.
     """
@@ -32,7 +49,9 @@ def read_bodies(root: Part) -> Bodies:
     derived: str | None = None
     for_rules: list[str] = []
     wanted = MAX_RULE_TEXT_CHARS
-    for part, has_plain_twin in _candidates(root):
+    twins = _with_plain_twin(root, candidates)
+    for part in candidates:
+        has_plain_twin = part.content_type == "text/html" and id(part) in twins
         is_plain = part.content_type == "text/plain"
         is_first = (plain if is_plain else html) is None
         is_for_rules = wanted > 0 and not has_plain_twin
@@ -59,24 +78,12 @@ def _mode(plain: str | None, html: str | None) -> BodyMode | None:
     return None if plain is None else BodyMode.PLAIN
 
 
-def _candidates(part: Part) -> Iterator[tuple[Part, bool]]:
-    """The parts that may be bodies, depth first, and whether each is html beside a plain text that says the same."""
-    plain_within: dict[int, bool] = {}
-    for parent in part.walk():
+def _with_plain_twin(root: Part, candidates: Sequence[Part]) -> set[int]:
+    """By identity, what stands in a `multipart/alternative` that also says it in plain text."""
+    plain = {id(part) for part in candidates if part.content_type == "text/plain" and part.content.strip()}
+    twins: set[int] = set()
+    for parent in root.walk():
         if parent.content_type == "multipart/alternative":
-            has_plain = any(
-                p.content_type == "text/plain" and is_body_candidate(p) and p.content.strip() for p in parent.walk()
-            )
-            plain_within |= {id(one): has_plain for one in parent.walk()}
-    for one in part.walk():
-        if is_body_candidate(one):
-            yield one, one.content_type == "text/html" and plain_within.get(id(one), False)
-
-
-def is_body_candidate(part: Part) -> bool:
-    """Whether a part may be a body: text that is neither an attachment nor a named file, unless it is all there is."""
-    if part.content_type not in ("text/plain", "text/html"):
-        return False
-    if part.disposition is None:
-        return part.file_name is None or part.depth == 0
-    return part.disposition == "inline" and part.file_name is None
+            within = {id(part) for part in parent.walk()}
+            twins |= within if within & plain else set()
+    return twins

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from messaging.receive.attachments import read_attachments
-from messaging.receive.bodies import read_bodies
+from messaging.receive.bodies import body_candidates, read_bodies
 from messaging.receive.dates import parse_date
 from messaging.receive.headers import Headers, header_block
 from messaging.receive.parsed import ParsedMail
@@ -23,6 +23,7 @@ _MAX_SUBJECT_CHARS = 500
 _MAX_CHARS = 255
 #: Empty lines before the first field, which some programs leave.
 _LEADING_BLANKS = re.compile(rb"[\r\n]{1,20}(?=[A-Za-z][A-Za-z0-9-]*:)")
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,9 @@ def parse_envelope(header_block: bytes, limits: ParseLimits) -> ParsedMail:
 def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
     headers, body_start = _message_headers(raw)
     root = read_parts(raw, headers, body_start, max_depth=limits.max_mime_depth, max_parts=limits.max_mime_parts)
-    bodies = read_bodies(root)
-    attachments, is_one_too_large = read_attachments(root, limits.max_attachment_bytes)
+    candidates = body_candidates(root)
+    bodies = read_bodies(root, candidates)
+    attachments, is_one_too_large = read_attachments(root, candidates, limits.max_attachment_bytes)
     return replace(
         _with_fields(headers),
         root=root,
@@ -96,10 +98,15 @@ def _with_fields(headers: Headers) -> ParsedMail:
         headers=headers,
         message_id=headers.first("Message-ID") or None,
         from_address=sender and (sender.address[:_MAX_CHARS] or None),
-        from_name=sender and (sender.name[:_MAX_CHARS] or None),
+        from_name=sender and (_one_line(sender.name)[:_MAX_CHARS] or None),
         to_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("To") if mailbox.address),
         cc_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("Cc") if mailbox.address),
-        subject=(headers.first("Subject") or "")[:_MAX_SUBJECT_CHARS] or None,
+        subject=_one_line(headers.first("Subject") or "")[:_MAX_SUBJECT_CHARS] or None,
         date_header=date[:_MAX_CHARS] or None if date else None,
         date=parse_date(date),
     )
+
+
+def _one_line(text: str) -> str:
+    # A fold may begin with a tab, and an encoded word may hold anything.
+    return text if text.isprintable() else _CONTROLS.sub(" ", text).strip()

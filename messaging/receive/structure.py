@@ -123,8 +123,9 @@ def _raw_first(headers: Headers, name: str) -> str | None:
 def _parts_of(raw: bytes, boundary: str | None, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The regions of a multipart's parts, by another boundary where the declared one is missing or nowhere found."""
     is_found = False
-    if boundary:
-        for region in _regions(raw, boundary.encode("utf-8"), start, end):
+    declared = (boundary or "").rstrip().encode()
+    if declared:
+        for region in _regions(raw, declared, start, end):
             is_found = True
             yield region
     first = None if is_found else _FIRST_DELIMITER.search(raw, start, end)

@@ -82,6 +82,14 @@ class TestBodies:
         mail = parsed(multipart(b"\r\n \r\n", PLAIN))
         assert mail.body_text == "plain words\r\n"
 
+    def test_texts_that_all_have_names_are_bodies_unless_attached(self) -> None:
+        named = [part.replace(b"\r\n\r\n", b"; name=body\r\n\r\n", 1) for part in (PLAIN, HTML)]
+        mail = parsed(multipart(*named, subtype=b"alternative"))
+        assert (mail.body_mode, mail.body_text) == (BodyMode.HTML_WITH_AUTHORED_PLAIN, "plain words\r\n")
+        assert mail.attachments == ()
+        mail = parsed(multipart(HTML, named[0]))
+        assert (mail.body_mode, [one.file_name for one in mail.attachments]) == (BodyMode.HTML, ["body"])
+
     def test_an_empty_mail_has_no_body(self) -> None:
         mail = parsed(b"\r\n")
         assert (mail.body_mode, mail.body_text) == (None, None)
@@ -164,6 +172,12 @@ class TestFields:
         assert (mail.from_address, mail.from_name, mail.subject, mail.message_id) == (None, None, None, None)
         assert (mail.date_header, mail.date, mail.to_addresses, mail.cc_addresses) == (None, None, (), ())
         assert mail.body_text == "only a body"
+
+    def test_subject_and_name_are_one_line(self) -> None:
+        mail = parse(
+            b"From: =?utf-8?q?a=0D=0Ab?= <a@example.com>\r\nSubject: a\r\n\tb =?utf-8?q?c=0Ad=7F?=\r\n\r\n", LIMITS
+        )
+        assert (mail.from_name, mail.subject) == ("a b", "a b c d")
 
     def test_fields_are_as_long_as_their_columns(self) -> None:
         long = b"x" * 2000

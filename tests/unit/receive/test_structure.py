@@ -64,6 +64,8 @@ def test_the_tree_tells_what_is_signed() -> None:
         # another boundary than the declared one, or none
         (b"declared", b"--used\r\nContent-Type: text/plain\r\n\r\none\r\n--used--\r\n", [b"one"]),
         (b"", b"--used\r\ncontent-type: text/plain\r\n\r\none\r\n--used--\r\n", [b"one"]),
+        (b"b ", b"--b\r\n\r\none\r\n--b \r\n\r\ntwo\r\n--b--\r\n", [b"one", b"two"]),
+        (b" ", b"--\r\n\r\none\r\n----\r\n", [b"--\r\n\r\none\r\n----\r\n"]),
         (b"declared", b"no part at all", [b"no part at all"]),
         (b"declared", b"", []),
     ],
