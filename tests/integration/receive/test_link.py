@@ -18,6 +18,8 @@ from tests.conftest import TEMPLATE
 from tests.integration.delivery.desk import counted
 from tests.integration.receive.books import ACCEPTED, A, B, Books, C, failed
 
+pytestmark = pytest.mark.postgres16
+
 #: Type and result.
 COUNTED = (("BOUNCE", "linked"), ("READ_RECEIPT", "linked"), ("BOUNCE", "unmatched"))
 

@@ -8,6 +8,8 @@ from sqlalchemy import Engine, text
 from messaging.receive import link_statements as statements
 from messaging.settings import Settings
 
+pytestmark = pytest.mark.postgres16
+
 
 @pytest.fixture
 def full(engine: Engine, settings: Settings) -> Engine:
