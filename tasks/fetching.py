@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 from sqlalchemy import Engine
@@ -14,6 +15,9 @@ from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+#: Flower shows every count, 0 too.
+_NONE = {"received": 0, "failed": 0, "waiting": 0}
+
 
 class Fetching:
     """One per process; its tasks run side by side."""
@@ -21,35 +25,61 @@ class Fetching:
     def __init__(self, engine: Engine, settings: Settings, *, slots: int, is_stopping: Callable[[], bool]) -> None:
         """`slots`: fetches at a time, each of which may keep a thread for its whole time budget."""
         self._engine = engine
-        self._slots = threading.BoundedSemaphore(slots)
+        self._is_stopping = is_stopping
         self._receiver = Receiver(engine, settings, FileStore(engine, settings), is_stopping=is_stopping)
+        self._lock = threading.Lock()
+        self._free_slots = slots
+        #: Mailboxes that came while no slot was free, each once, in their order.
+        self._waiting: dict[int, None] = {}
 
     def fetch(self, config_id: int) -> dict[str, int]:
-        """Fetch a mailbox that is still polled; answers how many mails are new, and whether it failed or has to wait.
+        """Fetch a mailbox, and those that wait here for one to end; answers how many mails are new and what failed.
 
-        The next tick is the retry of one that failed.
+        Where no slot is free it waits without its thread. The next tick is the retry of one that failed.
         """
+        with self._lock:
+            if not self._free_slots:
+                self._waiting[config_id] = None
+                return {**_NONE, "waiting": 1}
+            self._free_slots -= 1
+        counts: Counter[str] = Counter()
+        wanted: int | None = config_id
+        try:
+            while wanted is not None:
+                counts.update(self._fetch(wanted))
+                wanted = self._next()
+        except BaseException:
+            with self._lock:
+                self._free_slots += 1
+            raise
+        return _NONE | dict(counts)
+
+    def _fetch(self, config_id: int) -> dict[str, int]:
         with self._engine.connect() as connection:
             protocol = polling.find_polled(connection, config_id)
         if protocol is None:
-            return _counts()
-        if not self._slots.acquire(blocking=False):
-            polling.give_back(self._engine, [config_id])
-            return _counts(postponed=1)
+            return {}
         try:
-            return _counts(received=self._receiver.fetch_mailbox(config_id))
+            return {"received": self._receiver.fetch_mailbox(config_id)}
         except ReceiveError as exc:
             logger.warning(
                 "a mailbox could not be fetched: %s", exc, extra={"config_id": config_id, "protocol": protocol}
             )
-            return _counts(failed=1)
-        finally:
-            self._slots.release()
+            return {"failed": 1}
 
-
-def _counts(*, received: int = 0, failed: int = 0, postponed: int = 0) -> dict[str, int]:
-    """Flower shows every count, 0 too."""
-    return {"received": received, "failed": failed, "postponed": postponed}
+    def _next(self) -> int | None:
+        """The one that has waited longest; None gives the slot up."""
+        with self._lock:
+            left, self._waiting = self._waiting, {}
+            first = next(iter(left), None)
+            if first is not None and not self._is_stopping():
+                del left[first]
+                self._waiting = left
+                return first
+            self._free_slots += 1
+        # The next tick hands to another worker what this one does not begin any more.
+        polling.give_back(self._engine, left)
+        return None
 
 
 def slots_for(threads: int, *, is_alone: bool) -> int:

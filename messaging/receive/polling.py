@@ -80,7 +80,7 @@ def take_due_statement() -> Select[tuple[int, int]]:
 
 
 def give_back(engine: Engine, config_ids: Collection[int]) -> None:
-    """Make mailboxes due at once that a tick took and nobody was told of, or nobody has room for."""
+    """Make mailboxes due at once that a tick took and nobody was told of, or nobody begins."""
     if config_ids:
         with engine.begin() as connection:
             connection.execute(

@@ -142,6 +142,10 @@ class ScriptedPop3Server:
     def wait_for_release(self) -> None:
         self._released.wait()
 
+    def release(self) -> None:
+        """End every connection that hangs."""
+        self._released.set()
+
 
 class _Session:
     """One connection."""

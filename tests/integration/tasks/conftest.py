@@ -1,8 +1,8 @@
-"""A real worker process for tests of messages: it consumes both queues and logs to a file."""
+"""A real worker process for tests of messages: it consumes two queues, or others, and logs to a file."""
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,12 @@ def eventually(is_met: Callable[[], Any], seconds: float = 30.0) -> Any:
 
 
 class Worker:
-    """A worker of the product that consumes both queues, over the acceptance tests' process."""
+    """A worker of the product, over the acceptance tests' process."""
 
-    def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, environment: Mapping[str, str], folder: Path, *, queues: Sequence[str] = ("control", "mail_send")
+    ) -> None:
+        self._queues = queues
         self._environment = {**os.environ, **environment}
         self._folder = folder
         self._process: LocalProcess | None = None
@@ -43,7 +46,7 @@ class Worker:
     def run(self) -> None:
         """Start and do not wait."""
         if self._process is None:
-            command = programs.worker(queues=["control", "mail_send"], name="poison", concurrency=2)
+            command = programs.worker(queues=self._queues, name="poison", concurrency=2)
             self._process = LocalProcess("worker", command, self._environment, self._folder)
         else:
             self._process.restart()

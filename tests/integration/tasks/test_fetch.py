@@ -1,0 +1,209 @@
+"""Fetches in a real worker: the tick asks, the worker fetches; what fails, what has to wait, and how it stops."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from sqlalchemy import Engine
+
+from messaging.delivery.hints import live_workers
+from messaging.receive.polling import MAIL_FETCH
+from messaging.settings import Settings
+from tasks.fetching import slots_for
+from tests.far_end.pop3_server import ScriptedPop3Server
+from tests.integration.receive.fetching import Stored, add_mailbox, mail
+from tests.integration.tasks.conftest import Broker, Worker, eventually
+
+Make = Callable[..., Worker]
+Queue = list[dict[str, Any]]
+
+
+@pytest.fixture
+def stored(engine: Engine) -> Stored:
+    return Stored(engine)
+
+
+@pytest.fixture
+def make(settings: Settings, broker: Broker, tmp_path: Path) -> Iterator[Make]:
+    made = []
+
+    def make(*queues: str, **environment: str) -> Worker:
+        given = {
+            "DATABASE_URL": settings.database_url,
+            "REDIS_URL": settings.redis_url,
+            "SECRETS_KEYS": ",".join(settings.secrets_keys),
+            "METRICS__DIRECTORY": str(tmp_path / "metrics"),
+            **environment,
+        }
+        made.append(Worker({f"MESSAGING_{key}": value for key, value in given.items()}, tmp_path, queues=queues))
+        return made[-1]
+
+    yield make
+    for worker in made:
+        worker.stop()
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedPop3Server]:
+    with ScriptedPop3Server([mail("a"), mail("b"), mail("c")]) as server:
+        yield server
+
+
+def add(engine: Engine, server: ScriptedPop3Server, **fields: Any) -> int:
+    return add_mailbox(engine, server.port, protocol="POP3", password="secret", **fields)
+
+
+def tick(broker: Broker) -> None:
+    broker.task("messaging.fetch_tick", [[], {}, {}], queue="control")
+
+
+def fetch(broker: Broker, config_id: Any) -> None:
+    broker.task("messaging.fetch_mailbox", [[config_id], {}, {}], queue="mail_fetch")
+
+
+def waiting(client: "redis.Redis") -> int:
+    return int(client.llen("msg:mail_fetch"))
+
+
+def is_free(stored: Stored) -> bool:
+    rows = stored.rows("mail_fetch_imap_watermark")
+    return bool(rows) and all(row["in_progress_since"] is None for row in rows)
+
+
+# receive.md R32
+def test_the_tick_has_each_due_mailbox_fetched_once(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    add(engine, server)
+    add(engine, server, active=False)
+    make("control", "mail_fetch").start()
+    tick(broker)
+    tick(broker)
+    eventually(lambda: stored.names() == ["a", "b", "c"] and is_free(stored))
+    eventually(broker.is_drained)
+    assert server.sessions == 1
+    assert all(row["next_fetch_at"] is None for row in stored.rows("mail_receive_server_config") if not row["active"])
+
+
+# receive.md R32
+def test_without_a_mailbox_nothing_is_asked_for(make: Make, broker: Broker, redis_client: "redis.Redis") -> None:
+    make("control").start()
+    tick(broker)
+    eventually(broker.is_drained)
+    assert waiting(redis_client) == 0
+
+
+# receive.md R31
+def test_a_mailbox_that_fails_stops_no_other_and_is_no_poison(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    with ScriptedPop3Server(users={"ann": "another-pass"}) as refusing:
+        failing = add(engine, refusing)
+        add(engine, server)
+        worker = make("control", "mail_fetch").start()
+        tick(broker)
+        eventually(lambda: stored.names() == ["a", "b", "c"] and is_free(stored))
+        [line] = eventually(lambda: worker.lines("warning"))
+    assert line["config_id"] == failing
+    assert f"127.0.0.1:{refusing.port}: logging in" in line["event"]
+    assert "secret" not in worker.log().replace("MESSAGING_SECRETS", "")
+    assert stored.rows("dead_letter_message") == []
+
+
+def test_a_mailbox_that_is_gone_or_was_disabled_meanwhile_is_no_error(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    with ScriptedPop3Server() as unused:
+        disabled, present = add(engine, unused, active=False), add(engine, server)
+        worker = make("mail_fetch").start()
+        for config_id in (99, disabled, present):
+            fetch(broker, config_id)
+        eventually(lambda: stored.names() == ["a", "b", "c"] and is_free(stored))
+        assert unused.sessions == 0
+    assert stored.rows("dead_letter_message") == []
+    assert worker.lines("warning") == []
+
+
+def test_what_is_no_mailboxs_id_is_poison(make: Make, broker: Broker, stored: Stored) -> None:
+    make("mail_fetch").start()
+    fetch(broker, "1; DROP")
+    [row] = eventually(lambda: stored.rows("dead_letter_message"))
+    assert row["event_type"] == "INVALID_TASK"
+
+
+def test_a_worker_that_fetches_is_registered_as_one(make: Make, redis_client: "redis.Redis") -> None:
+    make("mail_fetch").start()
+    assert eventually(lambda: live_workers(redis_client, MAIL_FETCH))
+
+
+def test_slow_mailboxes_leave_threads_for_ticks_and_what_waits_for_them_is_fetched_after_them(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    with ScriptedPop3Server([mail("slow")]) as slow:
+        slow.on("RETR", hang=True)
+        held, waiting_id = add(engine, slow), add(engine, server)
+        make("control", "mail_fetch").start()  # two threads, one of which fetches
+        fetch(broker, held)
+        eventually(lambda: slow.count("RETR"))
+        fetch(broker, waiting_id)
+        fetch(broker, waiting_id)
+        tick(broker)
+        eventually(lambda: all(row["next_fetch_at"] for row in stored.rows("mail_receive_server_config")))
+        assert stored.names() == []
+        slow.release()
+        eventually(lambda: stored.names() == ["a", "b", "c"] and is_free(stored))
+        assert server.sessions == 1
+
+
+@pytest.mark.parametrize(("threads", "alone", "shared"), [(1, 1, 1), (2, 2, 1), (8, 8, 4), (16, 16, 8)])
+def test_half_the_threads_fetch_where_the_worker_has_other_queues(threads: int, alone: int, shared: int) -> None:
+    assert slots_for(threads, is_alone=True) == alone
+    assert slots_for(threads, is_alone=False) == shared
+
+
+def test_a_stop_ends_the_fetch_between_messages_and_frees_the_mailbox(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    config_id = add(engine, server)
+    reached, may_go_on = threading.Event(), threading.Event()
+    original = server.rule_for
+
+    def pause(line: str) -> Any:
+        if line == "RETR 2":
+            reached.set()
+            may_go_on.wait(30)
+        return original(line)
+
+    server.rule_for = pause  # type: ignore[method-assign]
+    worker = make("mail_fetch").start()
+    fetch(broker, config_id)
+    assert reached.wait(30)
+    worker.process.kill("SIGTERM")
+    eventually(lambda: "shutdown" in worker.log().lower())
+    may_go_on.set()
+    assert worker.exit_code() == 0
+    assert stored.names() == ["a", "b"]
+    assert server.uids == ["uid-3"]
+    assert is_free(stored)
+
+
+def test_a_killed_worker_loses_nothing_and_stores_nothing_twice(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:  # receive.md R19 R29
+    config_id = add(engine, server)
+    server.on("DELE 2", hang=True, times=1)
+    worker = make("mail_fetch").start()
+    fetch(broker, config_id)
+    eventually(lambda: server.count("DELE 2"))
+    worker.process.kill("SIGKILL")
+    eventually(lambda: not worker.is_running())
+    assert (stored.names(), len(server.uids)) == (["a", "b"], 3)
+    assert not is_free(stored)
+    stored.run("UPDATE mail_fetch_imap_watermark SET in_progress_since = now() - interval '2 hours'")
+    worker.start()
+    fetch(broker, config_id)
+    eventually(lambda: is_free(stored))
+    assert (stored.names(), server.uids) == (["a", "b", "c"], [])
