@@ -5,6 +5,7 @@ from messaging.receive.classify import delivery_status, free_text, senders
 from messaging.receive.classify.nested import inner_mails
 from messaging.receive.classify.originals import own_text
 from messaging.receive.classify.provider_events import read_event
+from messaging.receive.classify.recipients_in_text import named_recipients
 from messaging.receive.classify.references import bounce_references, verp_record_id
 from messaging.receive.classify.report_fields import REPORT_TYPES, holds_report, read_report, report_text
 from messaging.receive.parsed import ParsedMail
@@ -46,7 +47,7 @@ def read_fields(message: ParsedMail, texts: list[str]) -> tuple[BounceRecipient,
 
 def by_text(message: ParsedMail) -> Classification:
     """A bounce whose own fields say nothing: by a report within it, else by its text."""
-    named = free_text.named_recipients(message, own_text(message.rule_text))
+    named = named_recipients(message, own_text(message.rule_text))
     if not named:
         for inner in inner_mails(message):
             if (texts := field_texts(inner)) and (found := read_fields(inner, texts)):

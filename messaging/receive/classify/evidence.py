@@ -2,9 +2,10 @@
 
 from functools import cache
 
-from messaging.receive.classify import codes, free_text, reasons, senders
+from messaging.receive.classify import codes, reasons, senders
 from messaging.receive.classify.originals import own_text, quoted_text, returned_headers
 from messaging.receive.classify.phrases import Phrases, comparable, outcome, table
+from messaging.receive.classify.recipients_in_text import named_recipients
 from messaging.receive.classify.reply_subjects import Strength, read_subject
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import BounceReason
@@ -54,7 +55,7 @@ class Evidence:
     def names_useless_address(self) -> bool:
         """Whether the own text says why an address that it names gets nothing, without a code of any kind."""
         text = self._own_text()
-        return reasons.from_text(text) in _OF_ADDRESSES and bool(free_text.named_recipients(self._message, text))
+        return reasons.from_text(text) in _OF_ADDRESSES and bool(named_recipients(self._message, text))
 
     @property
     def tells_an_outcome(self) -> bool:

@@ -16,6 +16,7 @@ _ANSWER_TO_MAIL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
+_ANSWER_TO_RCPT = re.compile(r"\brcpt\b|does not like recipient|recipient address rejected", re.IGNORECASE)
 #: Some refuse so what their customers filter: Postfix, Exim, Sendmail.
 _ANSWER_TO_DATA = re.compile(
     r"(?:in reply to|after|response to|answer to) (?:end of )?data\b|end of message|^>>> data[^\n]*\n<<< [45]",
@@ -104,7 +105,7 @@ def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None,
     there (x.2.z) or of a policy (x.7.z), and nothing says that RCPT was answered so; or it is the 550 of RCPT, given
     to DATA, and no code says so.
     """
-    if found is not _R.USER_UNKNOWN or "rcpt" in said.lower() or "5.1.1" in said:
+    if found is not _R.USER_UNKNOWN or _ANSWER_TO_RCPT.search(said) or "5.1.1" in said:
         return None
     subject = status.split(".")[1] if status else None
     is_bare = subject in ("2", "7") or (subject is None and reply_code is not None)
