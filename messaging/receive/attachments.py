@@ -61,6 +61,8 @@ _EXTENSIONS = {
     "video/quicktime": ".mov",
     "video/webm": ".webm",
 }
+#: Text that no body shows: without a name it would be lost, as an invitation that is nothing but `text/calendar`.
+_DATA = frozenset(["text/calendar", "text/csv", "text/directory", "text/vcard", "text/x-vcard"])
 _MESSAGES = frozenset(["message/rfc822", "message/global"])
 _UNKNOWN_TYPE = "application/octet-stream"
 _MAX_TYPE_CHARS = 255
@@ -98,13 +100,14 @@ def read_attachments(root: Part, bodies: Collection[Part], max_bytes: int) -> tu
 
 
 def _is_attachment(part: Part) -> bool:
-    """What a sender calls one, what has a name, and whatever is no text."""
+    """What a sender calls one, what has a name, and whatever is no text to be read."""
     if part.is_multipart:
         return False
     if part.disposition not in (None, "inline"):
         # An unknown word means attachment (RFC 2183, 2.8).
         return True
-    return part.file_name is not None or not part.content_type.startswith("text/")
+    is_text = part.content_type.startswith("text/") and part.content_type not in _DATA
+    return part.file_name is not None or not is_text
 
 
 def _type(part: Part) -> str:

@@ -19,6 +19,7 @@ def attachments(*parts: bytes) -> tuple[ParsedAttachment, ...]:
         (b"Content-Type: text/plain\r\nContent-Disposition: attachment\r\n\r\nx", "attachment-1.txt", "text/plain"),
         (b"Content-Type: text/csv; name=a.csv\r\n\r\nx", "a.csv", "text/csv"),
         (b"Content-Disposition: inline; filename=a.txt\r\n\r\nx", "a.txt", "text/plain"),
+        (b"Content-Type: text/calendar; method=REQUEST\r\n\r\nx", "attachment-1.ics", "text/calendar"),
         # the disposition's name before the type's
         (
             b"Content-Type: image/png; name=b.png\r\nContent-Disposition: attachment; filename=a.png\r\n\r\nx",
@@ -58,6 +59,12 @@ def test_an_attachment(part: bytes, file_name: str, content_type: str) -> None:
 def test_names_are_cleaned(name: bytes, kept: str) -> None:  # security sec-04
     (one,) = attachments(b'Content-Disposition: attachment; filename="' + name + b'"\r\nContent-Type: x/y\r\n\r\nx')
     assert one.file_name == kept
+
+
+def test_texts_that_are_no_data_and_have_no_name_are_none() -> None:
+    assert (
+        attachments(*(b"Content-Type: text/" + kind + b"\r\n\r\nx" for kind in (b"plain", b"html", b"enriched"))) == ()
+    )
 
 
 def test_a_long_name_of_a_message_keeps_its_extension() -> None:

@@ -2,6 +2,7 @@
 
 import time
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -139,6 +140,14 @@ def test_a_hostile_mail_takes_a_small_multiple_of_its_size(name: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 8 * len(raw) + 1_000_000
+
+
+def test_typical_mails_are_read_at_600_a_second() -> None:
+    mails = [path.read_bytes() for path in sorted((Path(__file__).parents[2] / "data").glob("*/**/*.eml"))]
+    began = time.process_time()
+    for raw in mails * 3:
+        parse(raw, LIMITS)
+    assert 3 * len(mails) / (time.process_time() - began) > 600
 
 
 def test_large_attachments_take_a_small_multiple_of_their_size() -> None:
