@@ -4,7 +4,7 @@ The watermark only ever names a UID up to which everything is stored, known, or 
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from messaging.errors import ReceiveError
@@ -122,21 +122,36 @@ class _Batch:
 
     def _take(self, origin: Origin, step: _Step) -> None:
         self._hold.keep_alive()
-        arrivals = list(self._arrivals(origin, step.heads))
-        for kept in self._run.keep(arrivals):
-            self._hold.done_uid = int(kept.arrival.incoming.server_uid)
-            self._hold.stored()
+        bodies = self._bodies(step.heads)
+        for heads in _runs(step.heads, bodies):
+            if self._run.is_over and heads[0].uid not in bodies:
+                return
+            arrivals = list(self._arrivals(origin, heads, bodies))
+            for kept in self._run.keep(arrivals):
+                self._hold.done_uid = int(kept.arrival.incoming.server_uid)
+                self._hold.stored()
         self._hold.done_uid = step.last_uid
         self._hold.keep_alive()
 
-    def _arrivals(self, origin: Origin, heads: Sequence[Head]) -> Iterator[Arrival]:
-        """What is still there of these, read."""
+    def _bodies(self, heads: Sequence[Head]) -> dict[int, bytes]:
+        """Those of several mails that come together; not those that are longer than their server said."""
         max_bytes = self._run.settings.max_message_bytes
-        bodies = self._bodies([head for head in heads if (head.size or 0) <= max_bytes])
+        limit = min(max_bytes, GROUP_MAIL_BYTES)
+        uids = [head.uid for head in heads if (head.size or 0) <= max_bytes]
+        if len(uids) < 2:
+            return {}
+        found = self._session.bodies(uids, limit)
+        return {uid: octets for uid, octets in found.items() if len(octets) <= limit or limit == max_bytes}
+
+    def _arrivals(self, origin: Origin, heads: Sequence[Head], bodies: dict[int, bytes]) -> Iterator[Arrival]:
+        """What is still there of these, read; what has not come yet is asked for alone."""
+        max_bytes = self._run.settings.max_message_bytes
         for head in heads:
             incoming = Incoming(str(head.uid), head.size, head.header, is_whole=False, internal_date=head.internal_date)
             if (head.size or 0) <= max_bytes:
-                octets = bodies.pop(head.uid, b"")
+                octets = bodies.pop(head.uid, None)
+                if octets is None:
+                    octets = self._session.bodies([head.uid], max_bytes).get(head.uid, b"")
                 if not octets and head.size != 0:
                     continue  # expunged since the search
                 if len(octets) <= max_bytes:
@@ -145,19 +160,20 @@ class _Batch:
                     incoming = replace(incoming, octets=octets[:MAX_HEADER_BYTES])
             yield self._run.reader.read(origin, incoming)
 
-    def _bodies(self, heads: Sequence[Head]) -> dict[int, bytes]:
-        """Each whole, or one octet longer than what is stored whole."""
-        max_bytes = self._run.settings.max_message_bytes
-        bodies: dict[int, bytes] = {}
-        if len(heads) > 1:
-            limit = min(max_bytes, GROUP_MAIL_BYTES)
-            found = self._session.bodies([head.uid for head in heads], limit)
-            bodies = {uid: octets for uid, octets in found.items() if len(octets) <= limit or limit == max_bytes}
-        for head in heads:
-            # Alone, or once more: longer than it was said to be, or not in the answer.
-            if head.uid not in bodies:
-                bodies.update(self._session.bodies([head.uid], max_bytes))
-        return bodies
+
+def _runs(heads: Sequence[Head], together: Container[int]) -> Iterator[list[Head]]:
+    """Neighbours that came together, and each other one alone: a server that lies about sizes fills no memory."""
+    run: list[Head] = []
+    for head in heads:
+        if head.uid in together:
+            run.append(head)
+            continue
+        if run:
+            yield run
+        yield [head]
+        run = []
+    if run:
+        yield run
 
 
 def _steps(uids: Sequence[int], wanted: dict[int, Head], group_mails: int) -> Iterator[_Step]:

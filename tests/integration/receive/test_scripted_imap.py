@@ -149,6 +149,20 @@ def test_a_mail_longer_than_it_was_said_to_be_is_whole(fetch: Fetch, stored: Sto
     assert [len(text.strip()) for text in stored.column("body_text")] == [2_000_000, 6]
 
 
+def test_mails_that_are_longer_than_they_were_said_to_be_come_one_at_a_time(fetch: Fetch, stored: Stored) -> None:
+    large = 4_000_000
+    messages = {uid: Message(mail(str(uid), "x" * large), size=500) for uid in range(1, 11)}
+    with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
+        tracemalloc.start()
+        try:
+            assert fetch(server) == 10
+            # One of them, some times: as octets, as text, as a parameter. Not ten of them.
+            assert tracemalloc.get_traced_memory()[1] < 10 * large + 20_000_000
+        finally:
+            tracemalloc.stop()
+    assert len(stored.names()) == 10
+
+
 @pytest.mark.parametrize("size", ["10000000000", "200000000", "1" * 4400], ids=["10 GB", "200 MB", "digits"])
 def test_an_announced_literal_does_not_fill_the_memory(fetch: Fetch, stored: Stored, size: str) -> None:
     rule = Rule("UID FETCH 2 (BODY.PEEK[]", f"* 2 FETCH (UID 2 BODY[]<0> {{{size}}}\r\nxx", is_last=True)
