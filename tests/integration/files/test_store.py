@@ -279,3 +279,22 @@ def test_a_large_file_is_read_with_little_memory(engine: Engine, settings: Setti
     size, grown = map(int, done.stdout.split())
     assert size == 20 * 1_048_576
     assert grown < 12 * 1_048_576
+
+
+def test_a_laid_file_that_is_taken_back_takes_nobody_elses_with_it(
+    engine: Engine, store: FileStore, tmp_path: Path
+) -> None:
+    other = put(engine, store)
+    kept, dropped = (store.lay_down(PDF, tenant_id=TENANT) for _ in range(2))
+    with engine.begin() as connection:
+        file_id = store.enter(connection, kept, file_name="b.pdf", content_type=None)
+    store.take_back(dropped)
+    assert get(store, other) == get(store, file_id) == PDF
+    store.take_back(dropped)
+
+
+def test_what_is_taken_back_is_gone(folder_store: FileStore, tmp_path: Path) -> None:
+    laid = folder_store.lay_down(PDF, tenant_id=TENANT)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()]
+    folder_store.take_back(laid)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -3,7 +3,9 @@
 import imaplib
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -281,3 +283,47 @@ def test_what_is_gone_counts_as_done(make_receiver: MakeReceiver, owner: Owner, 
 def test_no_mailbox_is_an_error(make_receiver: MakeReceiver) -> None:
     with pytest.raises(ReceiveError, match="no mailbox 4711"):
         make_receiver().fetch_mailbox(4711)
+
+
+def test_workers_at_one_mailbox_at_once_do_each_other_no_harm(
+    make_receiver: MakeReceiver, owner: Owner, add: Add, stored: Stored
+) -> None:  # receive.md R21
+    owner.put(*numbered(60))
+    receiver, config_id = make_receiver(), add()
+    start = threading.Barrier(4)
+
+    def work(_number: int) -> int:
+        start.wait(30)
+        return receiver.fetch_mailbox(config_id)
+
+    with ThreadPoolExecutor(4) as workers:
+        counts = list(workers.map(work, range(4)))
+    assert sum(counts) == 60
+    assert len(set(stored.names())) == len(stored.names()) == 60
+    assert (stored.watermark()["last_seen_uid"], stored.watermark()["in_progress_since"]) == (60, None)
+
+
+def test_two_workers_that_both_believe_to_hold_a_folder_double_nothing(
+    make_receiver: MakeReceiver, owner: Owner, add: Add, stored: Stored
+) -> None:  # receive.md R19 R22
+    owner.put(*numbered(60))
+    receiver, config_id = make_receiver(), add()
+    # Whoever comes later takes the lease: the first one goes on until its next sign of life.
+    stored.run(
+        "CREATE FUNCTION age() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.in_progress_since IS NOT NULL THEN"
+        " NEW.in_progress_since = now() - interval '2 hours'; END IF; RETURN NEW; END $$"
+    )
+    stored.run(
+        "CREATE TRIGGER age BEFORE INSERT OR UPDATE ON mail_fetch_imap_watermark FOR EACH ROW EXECUTE FUNCTION age()"
+    )
+    start = threading.Barrier(3)
+
+    def work(_number: int) -> int:
+        start.wait(30)
+        return receiver.fetch_mailbox(config_id)
+
+    with ThreadPoolExecutor(3) as workers:
+        counts = list(workers.map(work, range(3)))
+    counts.append(receiver.fetch_mailbox(config_id))
+    assert sum(counts) == 60
+    assert len(set(stored.names())) == len(stored.names()) == 60
