@@ -136,7 +136,9 @@ class Tokens:
         kept = (token, expires_at) if expires_at is not None else (None, None)
         statement = update(MAIL_RECEIVE_SERVER_CONFIG).where(_t.id == login.config_id, _t.username == login.username)
         with self._engine.connect() as connection:
-            connection.execute(statement.values(oauth_token=kept[0], oauth_token_expires_at=kept[1]))
+            connection.execute(
+                statement.values(oauth_token=kept[0], oauth_token_expires_at=kept[1], updated_at=_t.updated_at)
+            )
 
     def _forget(self, login: Login) -> None:
         try:

@@ -72,7 +72,7 @@ def take_due_statement() -> Select[tuple[int, int]]:
     moved = (
         update(MAIL_RECEIVE_SERVER_CONFIG)
         .where(_t.id == due.c.id)
-        .values(next_fetch_at=func.now() + interval * _SECOND)
+        .values(next_fetch_at=func.now() + interval * _SECOND, updated_at=_t.updated_at)
         .returning(_t.id, _t.sequence, interval.label("interval_seconds"))
         .cte("moved")
     )
@@ -81,11 +81,12 @@ def take_due_statement() -> Select[tuple[int, int]]:
 
 def give_back(engine: Engine, config_ids: Collection[int]) -> None:
     """Make mailboxes due at once that a tick took and nobody was told of, or nobody begins."""
-    if config_ids:
-        with engine.begin() as connection:
-            connection.execute(
-                update(MAIL_RECEIVE_SERVER_CONFIG).where(_t.id.in_(config_ids)).values(next_fetch_at=func.now())
-            )
+    if not config_ids:
+        return
+    # Who changed a mailbox last is an operator, not the tick.
+    due_now = update(MAIL_RECEIVE_SERVER_CONFIG).values(next_fetch_at=func.now(), updated_at=_t.updated_at)
+    with engine.begin() as connection:
+        connection.execute(due_now.where(_t.id.in_(config_ids)))
 
 
 def find_polled(connection: Connection, config_id: int) -> str | None:

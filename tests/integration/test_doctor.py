@@ -17,11 +17,12 @@ from messaging.channels import CHANNELS
 from messaging.clock import utc_now
 from messaging.db.session import transaction
 from messaging.delivery.hints import WorkerHints
-from messaging.doctor import Finding, Level, examine
+from messaging.doctor import Finding, Level, brokers, examine
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.mail.acceptance import accept_mails
 from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.mail.models import MailSendServerConfig
+from messaging.receive.polling import MAIL_FETCH
 from messaging.requests import SendMail, SendSms
 from messaging.settings import Settings
 from messaging.sms.acceptance import accept_sms
@@ -51,7 +52,7 @@ def default_server(engine: Engine) -> None:
 @pytest.fixture
 def running(redis_client: "redis.Redis") -> None:
     """What beat and a worker leave in Redis."""
-    redis_client.set(doctor.BEAT_ALIVE_KEY, int(time.time()))
+    redis_client.set(brokers.BEAT_ALIVE_KEY, int(time.time()))
     for channel in CHANNELS:
         WorkerHints(redis_client, channel, worker_name=f"{channel}@host/1", threads=8).alive()
 
@@ -85,6 +86,7 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "sms: overdue records",
         "sms: stuck sends",
         "transactions",
+        "mailboxes",
         "mail server",
         "SMS provider",
         "redis",
@@ -96,7 +98,9 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "queue mail_send",
         "queue sms_send",
         "queue mail_request",
+        "queue mail_fetch",
         "mail requests",
+        "fetches",
     ]
 
 
@@ -302,8 +306,8 @@ def test_keys_in_redis_are_those_of_the_workers(
     monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
     monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
     celery = runpy.run_path(str(Path(worker.__file__).parents[1] / "celeryconfig.py"))
-    assert celery["broker_transport_options"]["global_keyprefix"] == doctor.BROKER_KEY_PREFIX
-    assert worker.BEAT_ALIVE_KEY == doctor.BEAT_ALIVE_KEY
+    assert celery["broker_transport_options"]["global_keyprefix"] == brokers.BROKER_KEY_PREFIX
+    assert worker.BEAT_ALIVE_KEY == brokers.BEAT_ALIVE_KEY
 
 
 @pytest.mark.usefixtures("default_server", "running")
@@ -357,3 +361,100 @@ def test_a_public_address_that_is_missed_is_told(make_settings: MakeSettings, en
     assert (found.level, "unsubscribe links" in found.detail) == (Level.FAIL, True)
     settings = make_settings(public_base_url="https://mail.example.com")
     assert "public address" not in {finding.check for finding in examine(settings)}
+
+
+# -- mailboxes
+
+
+def add_polled(engine: Engine, **columns: str) -> int:
+    """A mailbox that was added a day ago, fetched every five minutes and due in one; its columns as SQL expressions."""
+    given = {
+        "tenant_id": "0",
+        "name": "'in'",
+        "protocol": "'IMAPS'",
+        "host": "'imap.example.com'",
+        "port": "993",
+        "updated_at": "now() - interval '1 day'",
+        "next_fetch_at": "now() + interval '1 minute'",
+        **columns,
+    }
+    statement = text(
+        f"INSERT INTO mail_receive_server_config ({', '.join(given)}) VALUES ({', '.join(given.values())}) RETURNING id"
+    )
+    with engine.begin() as connection:
+        return int(connection.execute(statement).scalar_one())
+
+
+def add_watermark(engine: Engine, config_id: int, **columns: str) -> None:
+    given = {"tenant_id": "0", "server_config_id": str(config_id), "folder_name": "'INBOX'", **columns}
+    statement = text(f"INSERT INTO mail_fetch_imap_watermark ({', '.join(given)}) VALUES ({', '.join(given.values())})")
+    with engine.begin() as connection:
+        connection.execute(statement)
+
+
+def test_mailboxes_that_are_polled_and_read_are_well(settings: Settings, engine: Engine) -> None:
+    config_id = add_polled(engine)
+    add_watermark(engine, config_id, last_fetched_at="now() - interval '4 minutes'")
+    add_polled(engine, updated_at="now()", next_fetch_at="NULL")
+    add_polled(engine, active="false", next_fetch_at="now() - interval '1 hour'")
+    assert look(settings, "mailboxes: due").detail == "2 are polled, and none waits for a tick"
+    finding = look(settings, "mailboxes: fetched")
+    assert finding.level is Level.OK
+    assert finding.detail.startswith("the last fetch ended at 20")
+
+
+@pytest.mark.parametrize("columns", [{"next_fetch_at": "now() - interval '10 minutes'"}, {"next_fetch_at": "NULL"}])
+def test_a_mailbox_that_no_tick_takes_is_told(settings: Settings, engine: Engine, columns: dict[str, str]) -> None:
+    add_polled(engine)
+    add_polled(engine, **columns)
+    finding = look(settings, "mailboxes: due")
+    assert finding.level is Level.FAIL
+    assert finding.detail.startswith("1 of 2 are due and no tick took them, the longest for ")
+    assert "beat" in finding.advice
+
+
+@pytest.mark.parametrize(
+    "watermark",
+    [
+        None,
+        {"last_fetched_at": "now() - interval '20 minutes'"},
+        {"last_fetched_at": "now() - interval '20 minutes'", "in_progress_since": "now() - interval '2 hours'"},
+    ],
+)
+def test_a_mailbox_that_no_fetch_reads_is_told(
+    settings: Settings, engine: Engine, watermark: dict[str, str] | None
+) -> None:
+    config_id = add_polled(engine)
+    if watermark is not None:
+        add_watermark(engine, config_id, **watermark)
+    finding = look(settings, "mailboxes: fetched")
+    assert finding.level is Level.WARN
+    assert f": {config_id} (for " in finding.detail
+    assert f"messaging mailbox test {config_id} says why" in finding.advice
+
+
+def test_a_mailbox_that_is_being_read_is_no_failure(settings: Settings, engine: Engine) -> None:
+    config_id = add_polled(engine)
+    add_watermark(
+        engine,
+        config_id,
+        last_fetched_at="now() - interval '30 minutes'",
+        in_progress_since="now() - interval '10 minutes'",
+    )
+    assert look(settings, "mailboxes: fetched").level is Level.OK
+
+
+def test_a_mailbox_whose_password_nobody_can_read_is_told(settings: Settings, engine: Engine) -> None:
+    config_id = add_polled(engine, password="'no ciphertext'")
+    finding = look(settings, "secrets")
+    assert f"the password of mailbox {config_id}" in finding.detail
+    assert "messaging mailbox change ID" in finding.advice
+
+
+def test_fetches_that_no_worker_takes_are_told(settings: Settings, redis_client: "redis.Redis") -> None:
+    assert look(settings, "fetches").level is Level.OK
+    redis_client.lpush("msg:mail_fetch", "a message")
+    finding = look(settings, "fetches")
+    assert (finding.level, finding.detail) == (Level.FAIL, "no worker takes mail_fetch, and 1 wait there")
+    WorkerHints(redis_client, MAIL_FETCH, worker_name="fetch@host/1", threads=16).alive()
+    assert look(settings, "fetches").detail == "mail_fetch: 1 with 16 threads"

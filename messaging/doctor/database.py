@@ -1,19 +1,8 @@
-"""Looks at everything a running system needs and says for each finding what to do. Changes nothing.
+"""What the database tells: the server, the schema, the lines of records, the configurations."""
 
-Bounded: what is down or hangs costs seconds, and database, Redis and broker are looked at side by side.
-"""
-
-import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, wait
-from dataclasses import dataclass
-from enum import StrEnum
-from threading import Thread
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 from sqlalchemy import Connection, Engine, Text, exists, func, literal_column, select, type_coerce
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -22,109 +11,27 @@ from messaging import tenancy
 from messaging.channels import CHANNELS, ChannelFacts
 from messaging.db import schema
 from messaging.db.active import with_disabled
-from messaging.db.encryption import CredentialUnreadable, decrypt, use_keys
+from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.db.engine import check_server, create_engine
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
-from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
+from messaging.doctor.findings import ANSWER_SECONDS, MAX_NAMED, Finding, Findings, Level
+from messaging.doctor.mailboxes import look_at_mailboxes
 from messaging.errors import ConfigurationError
-from messaging.mail import channel as mail
-from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.mail.models import MailSendRecord, MailSendServerConfig
+from messaging.receive.models import MailReceiveServerConfig
 from messaging.settings import Settings
 from messaging.sms.models import SmsProviderConfig, SmsProviderRegion
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 
-#: Seconds one connection or answer may take.
-ANSWER_SECONDS = 2.0
-#: Seconds after which an area counts as not answering, whatever it hangs on.
-AREA_SECONDS = 8.0
-
-#: The broker's keys begin with this (`celeryconfig.py`).
-BROKER_KEY_PREFIX = "msg:"
-#: Written by the heartbeat task every 30 s, by the wall clock.
-BEAT_ALIVE_KEY = "msg:beat:alive"
-#: Seconds for which a tick that began says that a worker on the control queue is there, and beat or nudges.
-TICK_FRESH_SECONDS = 15.0
-
-#: Mail requests that may wait while a worker takes them: each is a transaction of milliseconds.
-MAX_WAITING_REQUESTS = 100
-
 #: Records among which a use of mailing lists is looked for.
 NEWEST_RECORDS = 10_000
-
-#: Most servers or tenants that one finding names.
-MAX_NAMED = 10
 
 #: Seconds from which an open transaction's snapshot slows the claim.
 OLD_TRANSACTION_SECONDS = 60.0
 
 
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    OK = "ok"
-    #: Works, but somebody should look.
-    WARN = "warn"
-    #: Mail does not go out as it should.
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    check: str
-    level: Level
-    detail: str
-    #: What to do; empty when all is well.
-    advice: str = ""
-
-
-Findings = Iterator[Finding]
-
-
-def examine(settings: Settings, *, old_transaction_seconds: float = OLD_TRANSACTION_SECONDS) -> list[Finding]:
-    """All findings, in the order one would mend them."""
-    use_keys(settings.secrets_keys)
-    tenancy.use_multi_tenancy(settings.multi_tenancy)
-    areas: dict[str, Callable[[], Findings]] = {
-        "database": lambda: _database(settings, old_transaction_seconds),
-        "redis": lambda: _redis(settings),
-        "broker": lambda: _broker(settings),
-    }
-    running = {name: _start(look) for name, look in areas.items()}
-    wait(running.values(), timeout=AREA_SECONDS)
-    findings: list[Finding] = []
-    for name, future in running.items():
-        if future.done():
-            findings += future.result()
-        else:
-            findings.append(
-                Finding(
-                    name, Level.FAIL, f"no answer within {AREA_SECONDS:g} s", "look at the host, the network, names"
-                )
-            )
-    return findings
-
-
-def _start(look: Callable[[], Findings]) -> "Future[list[Finding]]":
-    """Looks in a daemon thread: one that hangs does not keep the program."""
-    future: Future[list[Finding]] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(list(look()))
-        except BaseException as exc:  # noqa: BLE001 - raised again where the result is taken
-            future.set_exception(exc)
-
-    Thread(target=run, daemon=True).start()
-    return future
-
-
-# -- database --------------------------------------------------------------------------------------------
-
-
-def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
+def look_at_database(settings: Settings, old_transaction_seconds: float) -> Findings:
+    """Over a connection of its own."""
     quick = settings.database.model_copy(update={"connect_timeout_seconds": ANSWER_SECONDS})
     engine = create_engine(
         settings.model_copy(update={"database": quick}),
@@ -133,7 +40,7 @@ def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
         statement_timeout_seconds=ANSWER_SECONDS,
     )
     try:
-        yield from _look_at_database(settings, engine, old_transaction_seconds)
+        yield from _look(settings, engine, old_transaction_seconds)
     except SQLAlchemyError as exc:
         lines = str(getattr(exc, "orig", None) or exc).strip().splitlines()
         yield Finding(
@@ -146,7 +53,7 @@ def _database(settings: Settings, old_transaction_seconds: float) -> Findings:
         engine.dispose()
 
 
-def _look_at_database(settings: Settings, engine: Engine, old_transaction_seconds: float) -> Findings:
+def _look(settings: Settings, engine: Engine, old_transaction_seconds: float) -> Findings:
     try:
         check_server(engine, settings)
     except ConfigurationError as exc:
@@ -167,6 +74,7 @@ def _look_at_database(settings: Settings, engine: Engine, old_transaction_second
             yield from _line(settings, connection, channel)
             yield _stuck(settings, connection, channel)
         yield _transactions(connection, old_transaction_seconds)
+        yield from look_at_mailboxes(settings, connection)
     with Session(engine) as session:
         yield from _servers(settings, session)
         yield _providers(session)
@@ -284,19 +192,22 @@ def _secrets(session: Session) -> Findings:
     with tenancy.all_tenants():
         unreadable = [*_unreadable(session, MailSendServerConfig, "mail server", _MAIL_SECRETS)]
         unreadable += _unreadable(session, SmsProviderConfig, "SMS provider", _SMS_SECRETS)
+        unreadable += _unreadable(session, MailReceiveServerConfig, "mailbox", _MAILBOX_SECRETS)
     if unreadable:
         yield Finding(
             "secrets",
             Level.FAIL,
             f"no key of MESSAGING_SECRETS_KEYS decrypts {', '.join(unreadable[:MAX_NAMED])}",
             "add the key it was written with to MESSAGING_SECRETS_KEYS, or: messaging server change ID, messaging"
-            " provider change ID",
+            " provider change ID, messaging mailbox change ID",
         )
 
 
 #: What of a configuration is encrypted, as a finding names it.
 _MAIL_SECRETS = {"password": "password", "dkim_private_key": "DKIM key"}
 _SMS_SECRETS = {"api_key": "API key", "api_secret": "API secret"}
+#: A token that cannot be read is asked for anew.
+_MAILBOX_SECRETS = {"password": "password"}
 
 
 def _unreadable(session: Session, model: Any, kind: str, secrets: Mapping[str, str]) -> Iterator[str]:
@@ -309,110 +220,3 @@ def _unreadable(session: Session, model: Any, kind: str, secrets: Mapping[str, s
                     decrypt(ciphertext)
             except CredentialUnreadable:
                 yield f"the {name} of {kind} {config_id}"
-
-
-# -- redis and broker ------------------------------------------------------------------------------------
-
-
-def _client(url: str) -> redis.Redis:
-    if url.startswith("redis+socket://"):  # kombu's way to name a socket; redis-py has its own
-        path, _, query = url.removeprefix("redis+socket://").partition("?")
-        url = f"unix://{path}?{query.replace('virtual_host=', 'db=')}"
-    return redis.Redis.from_url(
-        url, socket_connect_timeout=ANSWER_SECONDS, socket_timeout=ANSWER_SECONDS, retry=Retry(NoBackoff(), 0)
-    )
-
-
-def _redis(settings: Settings) -> Findings:
-    try:
-        with _client(settings.redis_url) as client:
-            client.ping()
-            yield Finding("redis", Level.OK, "answers")
-            begun = client.hget(f"msg:dispatch:{mail.NAME}", "begun")
-            alive = client.get(BEAT_ALIVE_KEY)
-            yield _beat(settings, alive, begun)
-            for channel in CHANNELS.values():
-                yield _workers(settings, channel, live_workers(client, channel.name))
-    except (redis.RedisError, ValueError) as exc:
-        yield Finding("redis", Level.FAIL, str(exc), "start Redis or Valkey, or correct MESSAGING_REDIS_URL")
-
-
-def _beat(settings: Settings, alive: bytes | str | None, begun: bytes | str | None) -> Finding:
-    """Heartbeats and ticks reach a worker of the control queue, so they tell of beat and of that worker."""
-    if alive is not None:
-        return Finding("beat", Level.OK, f"the last heartbeat is {max(0, time.time() - float(alive)):.0f} s old")
-    control = settings.queues.control
-    if begun is not None and time.time() - float(begun) < TICK_FRESH_SECONDS:
-        return Finding(
-            "beat",
-            Level.WARN,
-            "no heartbeat so far, yet ticks run",
-            "only nudges come: start: messaging beat",
-        )
-    return Finding(
-        "beat",
-        Level.FAIL,
-        "no heartbeat within two minutes",
-        f"start: messaging beat, and: messaging worker --queues {control}",
-    )
-
-
-def _workers(settings: Settings, channel: ChannelFacts, live: dict[str, int]) -> Finding:
-    queue, check = channel.queue(settings), f"{channel.name}: workers"
-    if live:
-        return Finding(check, Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
-    # A system without text messages needs no worker for them.
-    level = Level.FAIL if channel.name == mail.NAME else Level.WARN
-    return Finding(check, level, f"no worker takes {queue}", f"start: messaging worker --queues {queue}")
-
-
-def _broker(settings: Settings) -> Findings:
-    url = settings.resolved_broker_url
-    advice = "start it, or correct " + ("MESSAGING_BROKER_URL" if settings.broker_url else "MESSAGING_REDIS_URL")
-    try:
-        with _client(url) as client:
-            depth = {
-                queue: int(client.llen(BROKER_KEY_PREFIX + queue))
-                + int(client.llen(BROKER_KEY_PREFIX + queue + BACKLOG_KEY_SUFFIX))
-                for queue in settings.queues.model_dump().values()
-            }
-    except (redis.RedisError, ValueError) as exc:
-        yield Finding("broker", Level.FAIL, str(exc), advice)
-        return
-    yield Finding("broker", Level.OK, "answers")
-    yield from _depths(settings, depth)
-    yield _mail_requests(settings, depth[settings.queues.mail_request])
-
-
-def _mail_requests(settings: Settings, waiting: int) -> Finding:
-    """No row stands behind a mail request, so nobody else would tell of one that no worker takes."""
-    check, queue = "mail requests", settings.queues.mail_request
-    try:
-        with _client(settings.redis_url) as client:
-            live = live_workers(client, MAIL_REQUEST)
-    except (redis.RedisError, ValueError) as exc:
-        return Finding(check, Level.WARN, f"who takes {queue} is not known: {exc}", "see Redis above")
-    if live:
-        return Finding(check, Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
-    if waiting:
-        detail = f"no worker takes {queue}, and {waiting} wait there"
-        return Finding(check, Level.FAIL, detail, f"start: messaging worker --queues {queue}")
-    return Finding(check, Level.OK, f"no worker takes {queue}, and nothing waits there")
-
-
-def _depths(settings: Settings, depth: dict[str, int]) -> Findings:
-    dispatch, queues = settings.dispatch, settings.queues
-    limits = {
-        # Ticks that nobody takes: what beat asks for until the first ones expire.
-        queues.control: max(10, round(dispatch.tick_expires_seconds / dispatch.interval_seconds / 2)),
-        **{channel.queue(settings): dispatch.queue_target for channel in CHANNELS.values()},
-        queues.mail_request: MAX_WAITING_REQUESTS,
-    }
-    for queue, limit in limits.items():
-        length = depth[queue]
-        detail = f"{length} messages wait"
-        if length > limit:
-            advice = f"start or add: messaging worker --queues {queue}"
-            yield Finding(f"queue {queue}", Level.WARN, detail, advice)
-        else:
-            yield Finding(f"queue {queue}", Level.OK, detail)
