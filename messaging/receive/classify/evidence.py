@@ -66,7 +66,17 @@ class Evidence:
     @property
     def has_original(self) -> bool:
         """Whether the message, or its header, comes back in a part or behind a line of the text."""
-        return bool(returned_headers(self._message)) or bool(quoted_text(self._message.rule_text))
+        return self.returns_message or bool(quoted_text(self._message.rule_text))
+
+    @property
+    def returns_message(self) -> bool:
+        """Whether the message, or its header, comes back in a part."""
+        return bool(returned_headers(self._message))
+
+    @property
+    def shows_what_failed(self) -> bool:
+        """Whether codes, an original or an address with its reason stand behind the words."""
+        return self.quotes_server or self.has_original or self.names_useless_address
 
     @property
     def names_failed(self) -> bool:

@@ -6,6 +6,19 @@ from messaging.receive.classify.dsn import by_text
 from messaging.receive.classify.evidence import Evidence
 from messaging.receive.parsed import ParsedMail
 
+#: Of answers, of the programs people write with, of trackers that carry their words.
+_MARKS_OF_PERSON = (
+    "In-Reply-To",
+    "References",
+    "User-Agent",
+    "X-Mailer",
+    "Thread-Index",
+    "Thread-Topic",
+    "X-Originating-IP",
+    "X-JIRA-FingerPrint",
+    "X-GitHub-Reason",
+)
+
 
 class Keyword:
     """A bounce by its subject or by its text, where a machine or a code stands behind the words.
@@ -25,18 +38,27 @@ def _is_report(message: ParsedMail) -> bool:
     signs = Evidence(message)
     if signs.is_bulk or signs.is_notice:
         return False
-    is_machine = senders.is_machine(message)
-    if signs.has_certain_subject and is_machine:
-        return True
-    if signs.has_possible_subject:
-        if is_machine:
-            return signs.tells_an_outcome and (signs.quotes_server or signs.has_original or signs.names_useless_address)
-        return signs.quotes_server and (signs.tells_an_outcome or signs.has_original) and not _answers(message)
-    return is_machine and signs.quotes_server and signs.tells_an_outcome
+    has_envelope_sender = senders.has_envelope_sender(message)
+    if senders.is_machine(message):
+        if has_envelope_sender:
+            return signs.has_certain_subject and signs.tells_an_outcome and signs.shows_what_failed
+        if signs.has_certain_subject:
+            return True
+        if signs.has_possible_subject and signs.shows_what_failed:
+            return signs.tells_an_outcome or (signs.quotes_server and signs.names_useless_address)
+        return signs.tells_an_outcome and signs.quotes_server
+    return (
+        signs.has_possible_subject
+        and not has_envelope_sender
+        and not _has_marks_of_person(message)
+        and signs.quotes_server
+        and (signs.tells_an_outcome or signs.has_original)
+    )
 
 
-def _answers(message: ParsedMail) -> bool:
-    return any(name in message.headers for name in ("In-Reply-To", "References"))
+def _has_marks_of_person(message: ParsedMail) -> bool:
+    """Whether it answers something, or comes from a program that people write with: they ask about reports, too."""
+    return any(name in message.headers for name in _MARKS_OF_PERSON)
 
 
 RULE = Keyword()

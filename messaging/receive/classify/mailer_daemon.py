@@ -28,12 +28,20 @@ def _is_report(message: ParsedMail) -> bool:
         return False
     if senders.is_daemon(message):
         return True
+    has_envelope_sender = senders.has_envelope_sender(message)
     if senders.is_postmaster(message):
-        return signs.has_certain_subject or signs.tells_an_outcome or signs.has_code or signs.has_original
-    if signs.is_bulk or not (has_null_path or senders.is_automatic(message)):
+        if signs.has_certain_subject:
+            return True
+        if "Return-Path" in message.headers and not has_null_path:
+            return signs.tells_an_outcome and (signs.shows_what_failed or signs.has_possible_subject)
+        return signs.tells_an_outcome or signs.has_code or signs.has_original
+    is_automatic = has_null_path or senders.is_automatic(message)
+    if signs.is_bulk or not is_automatic:
         return False
+    if has_envelope_sender:
+        return signs.has_certain_subject and signs.returns_message and signs.tells_an_outcome
     if signs.has_certain_subject:
-        return signs.tells_an_outcome or signs.has_code or signs.has_original or signs.names_useless_address
+        return signs.tells_an_outcome or signs.has_code or signs.shows_what_failed
     if signs.quotes_server and signs.names_useless_address and has_null_path:
         return True
     return signs.tells_an_outcome and (

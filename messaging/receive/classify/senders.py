@@ -6,6 +6,7 @@ from functools import cache
 from messaging.receive.classify.phrases import Phrases, comparable, table
 from messaging.receive.parsed import ParsedMail
 
+_NO_REPLY = re.compile(r"(?:no|not)[-_.]?reply\Z")
 _TAG = re.compile(r"[+=].*\Z|[-_.]?\d+\Z", re.DOTALL)
 
 
@@ -29,15 +30,22 @@ def is_machine(message: ParsedMail) -> bool:
         return True
     if "X-MLServer" in message.headers:  # fml reports from the address of the list
         return True
-    return any(
-        _local(one) in _locals("machines") for one in (message.from_address, *message.headers.raw("Return-Path"))
-    )
+    return any(_is_machine(_local(one)) for one in (message.from_address, *message.headers.raw("Return-Path")))
 
 
 def has_null_path(message: ParsedMail) -> bool:
     """Whether the envelope sender is empty, as of every report."""
     paths = [*message.headers.raw("Return-Path"), *message.headers.raw("From")]
     return any("".join(path.split()) == "<>" for path in paths[:3])
+
+
+def has_envelope_sender(message: ParsedMail) -> bool:
+    """Whether a report of it would have gone to somebody: no report has one, as two servers would report for ever."""
+    if "X-MLServer" in message.headers:
+        return False
+    own = _locals("daemons") | _locals("postmasters")
+    paths = message.headers.raw("Return-Path")
+    return any("@" in path and not _local(path).startswith(tuple(own)) for path in paths[:3])
 
 
 def is_automatic(message: ParsedMail) -> bool:
@@ -49,6 +57,10 @@ def is_automatic(message: ParsedMail) -> bool:
 def is_answer(message: ParsedMail) -> bool:
     """Whether the subject begins as those of answers and of forwarded mail do: `Re:`, `Fwd:`, `WG:`."""
     return _answers().match(message.subject or "") is not None
+
+
+def _is_machine(local: str) -> bool:
+    return local in _locals("machines") or local.startswith("administrator") or _NO_REPLY.search(local) is not None
 
 
 def _local(address: str | None) -> str:
