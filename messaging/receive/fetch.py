@@ -19,7 +19,7 @@ from messaging.receive.classify.chain import classify
 from messaging.receive.connecting import MailboxConnector
 from messaging.receive.drain import drain
 from messaging.receive.imap import ImapConnector, ImapSession
-from messaging.receive.imap_folder import GROUP_MAILS, fetch_folder
+from messaging.receive.imap_folder import fetch_folder
 from messaging.receive.link import Linker
 from messaging.receive.login import Login
 from messaging.receive.mailbox import find_mailbox
@@ -134,33 +134,34 @@ class Receiver:
 
     def _fetch_folders(self, run: Run) -> None:
         failures: list[ReceiveError] = []
-        done: set[str] = set()
-        session = self.open_imap(run.mailbox.login)
+        connection = _Connection(lambda: self.open_imap(run.mailbox.login))
         try:
-            for name, group_mails in ((name, count) for name in run.mailbox.folders for count in (GROUP_MAILS, 1)):
-                if name in done or run.is_over:
-                    continue
-                if not session.is_usable:
-                    session.close()
-                    session = self.open_imap(run.mailbox.login)
-                stored_before = run.new_count
+            for name in run.mailbox.folders:
+                if run.is_over:
+                    break
+                session, stored_before = connection.session(), run.new_count
                 try:
-                    fetch_folder(session, run, name, group_mails=group_mails)
-                    done.add(name)
+                    self._fetch_folder(connection, session, run, name)
                 except ReceiveError as exc:
                     logger.warning("a folder could not be fetched: %s", exc, extra={"config_id": run.mailbox.config_id})
-                    # Where the connection broke, once more, mail by mail: those before the one that breaks it get in.
-                    if session.is_usable or group_mails == 1:
-                        failures.append(exc)
-                        done.add(name)
+                    failures.append(exc)
                 if run.new_count > stored_before:
                     self._link(run)
         finally:
-            session.close()
+            connection.close()
         if failures and len(failures) == len(run.mailbox.folders):
             raise failures[0]
         if failures:
             metrics.fetch_failures(run.mailbox.login.protocol)
+
+    def _fetch_folder(self, connection: "_Connection", session: ImapSession, run: Run, name: str) -> None:
+        try:
+            fetch_folder(session, run, name)
+        except ReceiveError:
+            if session.is_usable or run.is_over:
+                raise
+            # It broke: once more, mail by mail, so that those before the one at which the server breaks get in.
+            fetch_folder(connection.session(), run, name, group_mails=1)
 
     def _link(self, run: Run) -> None:
         """Tie what waits in this mailbox to the records it is about."""
@@ -168,3 +169,20 @@ class Receiver:
         self._linker.link_pending(
             mailbox.config_id, owner_tenant_id=mailbox.tenant_id, limit=self._settings.batch_limit
         )
+
+
+class _Connection:
+    """A session that is opened again where it broke. `open_` raises ReceiveError."""
+
+    def __init__(self, open_: Callable[[], ImapSession]) -> None:
+        self._open = open_
+        self._session = open_()
+
+    def session(self) -> ImapSession:
+        if not self._session.is_usable:
+            self._session.close()
+            self._session = self._open()
+        return self._session
+
+    def close(self) -> None:
+        self._session.close()
