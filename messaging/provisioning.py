@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import BigInteger, Identity, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -21,7 +22,8 @@ from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.filters import TenantOwned
 from messaging.errors import TenantMismatch
 from messaging.quota import TenantMessageQuota
-from messaging.seeds import MODELS, Seed, read_seeds
+from messaging.seed_models import MODELS
+from messaging.seeds import PLATFORM_KEY, Seed, read_seeds
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 
 
@@ -93,9 +95,11 @@ def provision_tenant(
         lock = func.pg_advisory_xact_lock(func.hashtextextended(f"messaging.provision_tenant {tenant_id}", 0))
         session.execute(select(lock))
         applied = {(entry.model, entry.seed_key): entry for entry in session.scalars(select(SeedLedger)).all()}
-        return [
-            _apply(session, tenant_id, seed, applied.get((seed.model, seed.key)), rebuild=rebuild) for seed in seeds
-        ]
+        run = _Run(session, tenant_id, applied, rebuild)
+        # What names another seed's row comes after it.
+        ordered = sorted(seeds, key=lambda seed: bool(MODELS[seed.model].references))
+        results = {(seed.model, seed.key): run.apply(seed) for seed in ordered}
+        return [results[seed.model, seed.key] for seed in seeds]
 
 
 def _check_tenant(tenant_id: int) -> None:
@@ -118,32 +122,77 @@ def _check_may_set_quotas(seeds: list[Seed]) -> None:
             raise seed.refused("model", f"model is {seed.model}: only the platform sets quotas")
 
 
-def _apply(session: Session, tenant_id: int, seed: Seed, applied: SeedLedger | None, *, rebuild: bool) -> SeedResult:
-    """Make one seed's row, unless it was made before.
+class _Run:
+    """One run, as far as it got."""
 
-    What is rebuilt keeps its id: records that were prepared with a server, or name a template by id, still find it.
-    """
-    if applied is not None and not rebuild:
-        return SeedResult(seed.model, seed.key, Outcome.APPLIED_BEFORE, applied.row_id)
-    model = MODELS[seed.model]
-    with tenancy.all_tenants() if model.is_platforms else nullcontext():
-        if applied is not None:
-            session.execute(
-                delete(model.table).where(model.table.id == applied.row_id, model.table.tenant_id == tenant_id)
-            )
-        if model.twins is not None and session.scalars(with_disabled(model.twins(tenant_id, seed.fields))).first():
-            row = None
-        else:
-            row = model.new(tenant_id, seed.fields)
+    def __init__(
+        self, session: Session, tenant_id: int, applied: Mapping[tuple[str, str], SeedLedger], rebuild: bool
+    ) -> None:
+        self._session = session
+        self._tenant_id = tenant_id
+        self._applied = applied
+        self._rebuild = rebuild
+        #: Rows of the tenant's own that stand where seeds would have made some.
+        self._kept: dict[tuple[str, str], int] = {}
+
+    def apply(self, seed: Seed) -> SeedResult:
+        """Make one seed's row, unless it was made before.
+
+        What is rebuilt keeps its id: records that were prepared with a server, or name a template by id, still find it.
+        """
+        session, tenant_id = self._session, self._tenant_id
+        applied = self._applied.get((seed.model, seed.key))
+        if applied is not None and not self._rebuild:
+            return SeedResult(seed.model, seed.key, Outcome.APPLIED_BEFORE, applied.row_id)
+        model = MODELS[seed.model]
+        fields = self._with_ids(seed)
+        with tenancy.all_tenants() if model.is_platforms else nullcontext():
             if applied is not None:
-                row.id = applied.row_id
-            session.add(row)
+                session.execute(
+                    delete(model.table).where(model.table.id == applied.row_id, model.table.tenant_id == tenant_id)
+                )
+            twins = None if model.twins is None else with_disabled(model.twins(tenant_id, fields))
+            twin: int | None = None if twins is None else session.scalars(twins).first()
+            if twin is not None:
+                self._kept[seed.model, seed.key] = twin
+            row = None if twin is not None else model.new(tenant_id, fields)
+            if row is not None:
+                if applied is not None:
+                    row.id = applied.row_id
+                session.add(row)
+                session.flush()
+        if applied is not None:
+            session.delete(applied)
             session.flush()
-    if applied is not None:
-        session.delete(applied)
+        if row is None:
+            return SeedResult(seed.model, seed.key, Outcome.OWN_ROW, None)
+        session.add(SeedLedger(model=seed.model, seed_key=seed.key, row_id=row.id))
         session.flush()
-    if row is None:
-        return SeedResult(seed.model, seed.key, Outcome.OWN_ROW, None)
-    session.add(SeedLedger(model=seed.model, seed_key=seed.key, row_id=row.id))
-    session.flush()
-    return SeedResult(seed.model, seed.key, Outcome.REBUILT if applied else Outcome.CREATED, row.id)
+        outcome = Outcome.REBUILT if applied is not None else Outcome.CREATED
+        return SeedResult(seed.model, seed.key, outcome, row.id)
+
+    def _with_ids(self, seed: Seed) -> dict[str, Any]:
+        """The fields with the ids of the rows that they name by their seeds.
+
+        Raises: FileRejected, where there is no such row.
+        """
+        ids = {}
+        for name, (table, _) in MODELS[seed.model].references.items():
+            [(whose, key)] = seed.fields[name].items()
+            is_platforms = whose == PLATFORM_KEY
+            found = None if is_platforms else self._kept.get((table, key))
+            found = found or self._made_by(table, key, is_platforms=is_platforms)
+            if found is None:
+                owner = "the platform" if is_platforms else "the tenant"
+                raise seed.refused(name, f"{name}: {owner} has no row of a {table} seed {key!r}")
+            ids[name] = found
+        return seed.fields | ids
+
+    def _made_by(self, table: str, key: str, *, is_platforms: bool) -> int | None:
+        """The row that a seed made, if it is still there."""
+        model = MODELS[table].table
+        with tenancy.tenant(PLATFORM_TENANT_ID) if is_platforms else nullcontext():
+            made = select(SeedLedger.row_id).where(SeedLedger.model == table, SeedLedger.seed_key == key)
+            there = with_disabled(select(model.id).where(model.id.in_(made)))
+            found: int | None = self._session.scalars(there).one_or_none()
+        return found

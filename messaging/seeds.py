@@ -1,24 +1,19 @@
-"""What a seed may be: a YAML file of one row (`model`, `key` and the row's fields), and the models seeds may make.
+"""What a seed is: a YAML file of one row, with `model`, `key` and the row's fields (`messaging.seed_models`).
 
-Secrets stand in no file: a seed names the environment variable that has them.
+Secrets stand in no file: a seed names the environment variable that has them. Nor do ids: another row is named by the
+key of its seed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
-
-from sqlalchemy import Select, select
+from typing import Any
 
 from messaging import strict_yaml
 from messaging.errors import ConfigRejected, FileRejected
 from messaging.folders import entries, read_text
-from messaging.mail.models import MailSendServerConfig, MailTemplate
-from messaging.mail.server_admin import new_server
-from messaging.mail.server_checks import SECRET_FIELDS, ServerFields
-from messaging.mail.template_checks import DEFAULTS, FIELDS, check_template
-from messaging.quota import TenantMessageQuota
-from messaging.settings import MAX_STORABLE_COUNT
+from messaging.seed_models import EXT_CONFIG, MODELS
+from messaging.sms.ext_config import PUBLIC_KEYS
 from messaging.templates.finding import UNSTORABLE
 from messaging.tenancy import SINGLE_TENANT_ID
 
@@ -27,6 +22,9 @@ MAX_SEED_BYTES = 2 * 1024 * 1024
 MAX_KEY_CHARS = 100
 #: How a seed names a secret: `{env: SMTP_PASSWORD}`.
 ENVIRONMENT_KEY = "env"
+#: How a seed names a row: by a key of the same tenant's seeds, or of the platform's.
+SEED_KEY = "seed"
+PLATFORM_KEY = "platform"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +40,6 @@ class Seed:
     def refused(self, field: str | None, reason: str) -> FileRejected:
         """The error that names this seed."""
         return FileRejected(self.file, reason, key=self.key, field=field)
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """How rows of one table are made from seeds."""
-
-    table: type[Any]
-    fields: tuple[str, ...]
-    secrets: frozenset[str]
-    #: The row of these fields, not in a session yet. Raises ConfigRejected.
-    new: Callable[[int, dict[str, Any]], Any]
-    #: Of rows that agree in this field a tenant has one; None: any number.
-    unique_field: str | None
-    #: Finds a row that no second may stand beside; None: there may be any number.
-    twins: Callable[[int, dict[str, Any]], Select[Any]] | None
-    #: Whose rows they are: the tenant's, or the platform's about the tenant.
-    is_platforms: bool = False
 
 
 def read_seeds(folder: Path, environ: Mapping[str, str]) -> list[Seed]:
@@ -110,65 +91,46 @@ def _read_seed(path: Path, environ: Mapping[str, str]) -> Seed:
         raise seed.refused(unknown, f"{name} has no field {unknown!r} for seeds; it has {fields}")
     for secret in model.secrets & given.keys():
         given[secret] = _secret(seed, secret, environ)
+    if isinstance(given.get(EXT_CONFIG), dict):
+        given[EXT_CONFIG] = _ext_config(seed, given[EXT_CONFIG], environ)
+    for reference in model.references:
+        _check_reference(seed, reference)
     try:
-        model.new(SINGLE_TENANT_ID, given)
+        model.new(SINGLE_TENANT_ID, given | dict.fromkeys(model.references, 1))
     except ConfigRejected as exc:
         raise seed.refused(exc.field, str(exc)) from exc
     return seed
 
 
+def _check_reference(seed: Seed, name: str) -> None:
+    """Refuse what names no row by its seed."""
+    value, (table, may_be_platforms) = seed.fields.get(name), MODELS[seed.model].references[name]
+    allowed = [SEED_KEY, PLATFORM_KEY] if may_be_platforms else [SEED_KEY]
+    pairs = list(value.items()) if isinstance(value, dict) else []
+    if len(pairs) != 1 or pairs[0][0] not in allowed or not isinstance(pairs[0][1], str):
+        forms = " or ".join(f"{{{form}: KEY}}" for form in allowed)
+        raise seed.refused(name, f"{name} is {value!r}: write {forms}, with the key of a seed of {table}")
+
+
+def _ext_config(seed: Seed, given: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """With the secrets that it names; what is stored encrypted stands in no file."""
+    return {
+        key: value if key in PUBLIC_KEYS else _secret_value(seed, f"{EXT_CONFIG}.{key}", value, environ)
+        for key, value in given.items()
+    }
+
+
 def _secret(seed: Seed, name: str, environ: Mapping[str, str]) -> str | None:
-    """The secret that a seed names; a value in the file itself is refused and not repeated."""
+    """The secret that a field names; None where it has none."""
     value = seed.fields[name]
-    if value is None:
-        return None
+    return None if value is None else _secret_value(seed, name, value, environ)
+
+
+def _secret_value(seed: Seed, name: str, value: Any, environ: Mapping[str, str]) -> str:
+    """The secret that a seed names; a value in the file itself is refused and not repeated."""
     if not isinstance(value, dict) or list(value) != [ENVIRONMENT_KEY] or not isinstance(value[ENVIRONMENT_KEY], str):
         raise seed.refused(name, f"{name} is a secret and stands in no file; write {{{ENVIRONMENT_KEY}: VARIABLE}}")
     secret = environ.get(value[ENVIRONMENT_KEY])
     if not secret:
         raise seed.refused(name, f"{name}: the environment variable {value[ENVIRONMENT_KEY]!r} is not set")
     return secret
-
-
-def _new_template(_tenant_id: int, fields: dict[str, Any]) -> MailTemplate:
-    whole = dict.fromkeys(FIELDS) | DEFAULTS | fields
-    check_template(whole)
-    return MailTemplate(**whole)
-
-
-def _new_server(_tenant_id: int, fields: dict[str, Any]) -> MailSendServerConfig:
-    return new_server(**cast("ServerFields", fields))
-
-
-def _new_quota(tenant_id: int, fields: dict[str, Any]) -> TenantMessageQuota:
-    for name, value in fields.items():
-        if value is not None and not (type(value) is int and 0 <= value <= MAX_STORABLE_COUNT):
-            raise ConfigRejected(name, value, f"allowed: 0 to {MAX_STORABLE_COUNT}, or null for the default")
-    return TenantMessageQuota(tenant_id=tenant_id, **fields)
-
-
-#: Fields of a template that hold ids of one database.
-_IDS = ("preferred_server_config_id", "attachments")
-
-MODELS = {
-    MailTemplate.__tablename__: Model(
-        MailTemplate,
-        tuple(name for name in FIELDS if name not in _IDS),
-        frozenset(),
-        _new_template,
-        "code",
-        lambda _tenant_id, fields: select(MailTemplate.id).where(MailTemplate.code == fields["code"]),
-    ),
-    MailSendServerConfig.__tablename__: Model(
-        MailSendServerConfig, tuple(ServerFields.__annotations__), SECRET_FIELDS, _new_server, None, None
-    ),
-    TenantMessageQuota.__tablename__: Model(
-        TenantMessageQuota,
-        ("mail_monthly_limit", "sms_monthly_limit"),
-        frozenset(),
-        _new_quota,
-        "model",
-        lambda tenant_id, _fields: select(TenantMessageQuota.id).where(TenantMessageQuota.tenant_id == tenant_id),
-        is_platforms=True,
-    ),
-}

@@ -19,6 +19,8 @@ from messaging.mail.models import MAIL_SEND_SERVER_CONFIG, MailSendServerConfig,
 from messaging.provisioning import Outcome, SeedLedger, SeedResult, provision_tenant
 from messaging.quota import TenantMessageQuota
 from messaging.settings import Settings
+from messaging.sms.ext_config import unseal
+from messaging.sms.models import SmsProviderConfig, SmsProviderRegion, SmsTemplate, SmsTemplateProviderBinding
 from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
 from tests.conftest import MakeSettings
 
@@ -316,3 +318,134 @@ def test_the_readmes_seed_is_one(session: Session, tmp_path: Path) -> None:
     (tmp_path / "main.yaml").write_text(readme.read_text().partition("```yaml\n")[2].partition("```")[0])
     (result,) = provision(session, 7, tmp_path)
     assert (result.model, result.outcome) == ("mail_send_server_config", Outcome.CREATED)
+
+
+# Text messages
+
+ACCOUNT = """\
+model: sms_provider_config
+key: aliyun
+name: out
+provider_type: ALIYUN
+api_key: {env: SMS_KEY}
+api_secret: {env: SMS_SECRET}
+ext_config: {regionId: cn-hangzhou, extra: {env: SMS_EXTRA}}
+"""
+OTP = """\
+model: sms_template
+key: otp
+code: otp
+name: One-time code
+content: Your code is {{ code }}.
+max_segments: 1
+"""
+ROUTE = """\
+model: sms_provider_region
+key: china
+provider_config_id: {seed: aliyun}
+region_code: cn
+priority: 10
+"""
+BINDING = """\
+model: sms_template_provider_binding
+key: otp in china
+template_id: {seed: otp}
+provider_config_id: {seed: aliyun}
+region_code: CN
+external_template_id: SMS_1
+sign_name: Shop
+"""
+SMS_ENVIRON = {"SMS_KEY": "k3y", "SMS_SECRET": "s3cret", "SMS_EXTRA": "t0ken"}
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    # A binding and a route come first by name and are made last.
+    for name, seed in {"a-binding": BINDING, "b-route": ROUTE, "c-account": ACCOUNT, "d-otp": OTP}.items():
+        (folder / f"{name}.yaml").write_text(seed)
+    return folder
+
+
+def provision_texts(session: Session, tenant_id: int, folder: Path, **options: Any) -> list[SeedResult]:
+    return provision_tenant(session, tenant_id, folder, environ=SMS_ENVIRON, **options)
+
+
+def test_a_tenant_gets_what_its_text_messages_go_by(session: Session, texts: Path) -> None:
+    results = provision_texts(session, 7, texts)
+    assert [result.outcome for result in results] == [Outcome.CREATED] * 4
+    with tenant(7):
+        account = session.scalars(select(SmsProviderConfig)).one()
+        route = session.scalars(select(SmsProviderRegion)).one()
+        binding = session.scalars(select(SmsTemplateProviderBinding)).one()
+        template = session.scalars(select(SmsTemplate)).one()
+        assert (account.api_key, account.api_secret) == ("k3y", "s3cret")
+        assert unseal(account.ext_config) == {"regionId": "cn-hangzhou", "extra": "t0ken"}
+        assert (route.provider_config_id, route.region_code, route.dial_code, route.priority) == (
+            account.id,
+            "CN",
+            "86",
+            10,
+        )
+        assert (binding.template_id, binding.provider_config_id) == (template.id, account.id)
+        assert (binding.external_template_id, binding.sign_name, binding.priority) == ("SMS_1", "Shop", 100)
+    again = provision_texts(session, 7, texts)
+    assert {result.outcome for result in again} == {Outcome.APPLIED_BEFORE}
+    rebuilt = provision_texts(session, 7, texts, rebuild=True)
+    assert [(result.outcome, result.row_id) for result in rebuilt] == [
+        (Outcome.REBUILT, result.row_id) for result in results
+    ]
+
+
+def test_a_seed_names_a_provider_of_the_platforms_by_the_key_of_its_seed(
+    session: Session, texts: Path, tmp_path: Path
+) -> None:
+    platform = tmp_path / "platform"
+    platform.mkdir()
+    (platform / "account.yaml").write_text(ACCOUNT)
+    (made,) = provision_texts(session, PLATFORM_TENANT_ID, platform)
+    (texts / "a-binding.yaml").write_text(BINDING.replace("{seed: aliyun}", "{platform: aliyun}"))
+    (texts / "b-route.yaml").unlink()
+    (texts / "c-account.yaml").unlink()
+    provision_texts(session, 7, texts)
+    with tenant(7):
+        assert session.scalars(select(SmsTemplateProviderBinding.provider_config_id)).one() == made.row_id
+
+
+def test_a_binding_is_to_the_tenants_own_template_where_it_has_one(session: Session, texts: Path) -> None:
+    with tenant(7):
+        own = SmsTemplate(code="otp", name="Own", content="Own {{ code }}")
+        session.add(own)
+        session.flush()
+        results = provision_texts(session, 7, texts)
+        assert results[3].outcome is Outcome.OWN_ROW
+        assert session.scalars(select(SmsTemplateProviderBinding.template_id)).one() == own.id
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "words"),
+    [
+        ("b-route", ROUTE.replace("region_code: cn", "region_code: ZZ"), "ISO 3166-1"),
+        ("b-route", ROUTE.replace("{seed: aliyun}", "7"), r"write \{seed: KEY\}, with the key"),
+        ("b-route", ROUTE.replace("{seed: aliyun}", "{platform: aliyun}"), r"write \{seed: KEY\}, with the key"),
+        ("b-route", ROUTE.replace("{seed: aliyun}", "{seed: nosuch}"), "no row of a sms_provider_config seed 'nosuch'"),
+        ("a-binding", BINDING.replace("{seed: otp}", "{seed: nosuch}"), "no row of a sms_template seed 'nosuch'"),
+        ("a-binding", BINDING.replace("template_id: {seed: otp}\n", ""), "template_id is None"),
+        ("c-account", ACCOUNT.replace("{env: SMS_SECRET}", "s3cret"), "api_secret is a secret and stands in no file"),
+        ("c-account", ACCOUNT.replace("{env: SMS_EXTRA}", "t0ken"), "ext_config.extra is a secret"),
+        ("c-account", ACCOUNT.replace("ALIYUN", "NOSUCH"), "there is no adapter"),
+        ("d-otp", OTP.replace("{{ code }}", "{{ code"), "line 1"),
+        ("d-otp", OTP.replace("max_segments: 1", "max_segments: 0"), "max_segments"),
+    ],
+)
+def test_a_bad_seed_of_text_messages_is_named_and_nothing_is_written(
+    session: Session, texts: Path, name: str, seed: str, words: str
+) -> None:
+    (texts / f"{name}.yaml").write_text(seed)
+    with pytest.raises(FileRejected, match=words) as refused:
+        provision_texts(session, 7, texts)
+    assert f"{name}.yaml" in str(refused.value)
+    assert not any(secret in str(refused.value) for secret in SMS_ENVIRON.values())
+    with all_tenants():
+        assert session.scalar(select(func.count()).select_from(SmsProviderConfig)) == 0
