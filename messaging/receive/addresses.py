@@ -28,11 +28,14 @@ _AROUND_AT = re.compile(" ?@ ?")
 _PAIR = re.compile(r"\\(.)", re.DOTALL)
 #: `<@relay.example,@hub.example:user@host.example>` (RFC 5322, 4.4), and what people paste.
 _BEFORE_ADDRESS = re.compile(r"\A(?:@[^:<>\"]*|mailto|smtp):", re.IGNORECASE)
-#: A whole field within an encoded word.
+#: A whole field within an encoded word, and the characters up to which it is looked for: it takes a square of them.
+_MAX_INNER_CHARS = 500
 _INNER_ADDRESS = re.compile(r"(.*)<([^<>\s]+@[^<>\s]+)>\s*", re.DOTALL)
 #: By far the most fields: one mailbox, no encoded word, no escape, no comment.
 _EVERYDAY = re.compile(
-    r"""\s*(?:"([^"\\=]*)"|([A-Za-z0-9.' -]*?))\s*<([^\s<>"'@,;:()=\\]+@[^\s<>"'@,;:()=\\]+)>\s*""", re.ASCII
+    r"""(?:"([^"\\=]*+)"\s*+|([A-Za-z0-9.'-]++(?:\s[A-Za-z0-9.'-]++)*)\s)?"""
+    r"""<([^\s<>"'@,;:()=\\]++@[^\s<>"'@,;:()=\\]++)>""",
+    re.ASCII,
 )
 
 
@@ -51,10 +54,10 @@ def parse_addresses(value: str) -> list[Mailbox]:
     Semicolons divide as commas do; quotes and brackets that nobody closes are passed over; the comma of
     `Last, First <a@b>` belongs to the name.
     """
-    everyday = _EVERYDAY.fullmatch(value, 0, _MAX_TOKEN_CHARS) if len(value) < _MAX_TOKEN_CHARS else None
-    if everyday is not None:
+    everyday = _EVERYDAY.fullmatch(value.strip()) if len(value) < _MAX_TOKEN_CHARS else None
+    if everyday is not None and value.isascii():
         quoted, plain, address = everyday.groups()
-        return [Mailbox(storable(_one_spaced(quoted if quoted is not None else plain)), storable(address))]
+        return [Mailbox(storable(_one_spaced(quoted or plain or "")), storable(address))]
     return _Reader(value).mailboxes()
 
 
@@ -150,7 +153,8 @@ class _Reader:
         for mark in _COMMENT_MARK.finditer(self._value, start, start + _MAX_TOKEN_CHARS):
             depth += {"(": 1, ")": -1}.get(mark.group(), 0)
             if depth == 0:
-                self._comments.append(_PAIR.sub(r"\1", self._value[start + 1 : mark.start()]))
+                if len(self._comments) < _MAX_PIECES:
+                    self._comments.append(_PAIR.sub(r"\1", self._value[start + 1 : mark.start()]))
                 self._append(" ")
                 self._at = mark.end()
                 return
@@ -188,7 +192,7 @@ def _unbracketed(text: str, comment: str) -> list[Mailbox]:
         text = _unquoted(text)
     if "=?" in text:
         text = decode_words(text)
-        inner = _INNER_ADDRESS.fullmatch(text)
+        inner = _INNER_ADDRESS.fullmatch(text) if len(text) <= _MAX_INNER_CHARS else None
         if inner is not None:
             return [Mailbox(_one_spaced(inner.group(1).replace('"', "")), inner.group(2))]
     elif "@" not in text:

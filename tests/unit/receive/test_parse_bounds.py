@@ -58,6 +58,14 @@ HOSTILE = {
     "literals without an end": b"To: " + b"[" * 5 * M + b"\r\n\r\nx",
     "at signs": b"To: " + b"@ " * 2 * M + b"\r\n\r\nx",
     "spaces": b"To: " + b" " * 5 * M + b"x\r\n\r\nx",
+    "fields of spaces": (b"To: " + b" " * 3900 + b"x\r\n") * 100 + b"\r\nx",
+    "fields of short words": (b"To: " + b"a " * 1900 + b"\r\n") * 100 + b"\r\nx",
+    "an encoded address without an end": b"To: "
+    + b"=?utf-8?q?<"
+    + b"@" * 3900
+    + b"?= "
+    + b"=?utf-8?q?@?= " * M
+    + b"\r\n\r\nx",
     "half encoded words": b"To: " + b"=?" * 2 * M + b"\r\n\r\nx",
     "colons": b"To: " + b"a:" * 2 * M + b"\r\n\r\nx",
     "message ids": b"Message-ID: " + b"<" * 5 * M + b"\r\n\r\nx",
@@ -132,7 +140,7 @@ def test_a_hostile_mail_takes_bounded_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_mail_takes_a_small_multiple_of_its_size(name: str) -> None:
-    raw = HOSTILE[name][:200_000]
+    raw = HOSTILE[name][:100_000]
     tracemalloc.start()
     try:
         parse(raw, LIMITS)
