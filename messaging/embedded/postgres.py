@@ -64,7 +64,8 @@ class Postgres(Server):
         """Creates a database, as a copy of `template` if given; nobody may be connected to that one."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            statement = sql.SQL("{} TEMPLATE {}").format(statement, sql.Identifier(template))
+            # By files: by the log, as is the default, it takes twice the time.
+            statement = sql.SQL("{} TEMPLATE {} STRATEGY FILE_COPY").format(statement, sql.Identifier(template))
         self._execute(statement)
 
     def drop_database(self, name: str) -> None:
