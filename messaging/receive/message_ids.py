@@ -23,4 +23,9 @@ def all_spelled(value: str | None) -> list[str]:
     text = (value or "").replace("\x00", "")
     found = [_SPACE.sub("", one) for one in _ID.findall(text)]
     ids = [one for one in found if one != "<>"] or [one for one in [_SPACE.sub("", text)] if one not in ("", "<>")]
-    return [one if len(one) <= MAX_CHARS else f"hashed:{hashlib.sha256(one.encode()).hexdigest()}" for one in ids]
+    return [one if len(one) <= MAX_CHARS else _hashed(one) for one in ids]
+
+
+def _hashed(one: str) -> str:
+    # A field as written holds octets beyond ASCII as surrogates.
+    return f"hashed:{hashlib.sha256(one.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -58,10 +58,10 @@ def verp_record_id(message: ParsedMail) -> int | None:
 
 
 def _of_bounce(message: ParsedMail) -> Iterator[str]:
-    returned = [found for headers in returned_headers(message) for found in _first(headers.raw("Message-ID"))]
+    returned = [found for headers in returned_headers(message) for found in _first(headers.all("Message-ID"))]
     for part in message.walk():
         if part.depth:  # returned without the line that would make it a message within
-            returned += _first(part.headers.raw("Message-ID"))
+            returned += _first(part.headers.all("Message-ID"))
         if part.content_type in REPORT_TYPES or part.content_type == "text/rfc822-headers":
             returned += _lines(part.text())
     yield from returned
@@ -88,14 +88,14 @@ def _of_receipt(message: ParsedMail) -> Iterator[str]:
         if part.content_type in ("message/disposition-notification", "message/global-disposition-notification"):
             yield from _lines(part.text())
     for headers in returned_headers(message):
-        yield from _first(headers.raw("Message-ID"))
+        yield from _first(headers.all("Message-ID"))
     yield from _answered(message)
 
 
 def _answered(message: ParsedMail) -> Iterator[str]:
-    for value in message.headers.raw("In-Reply-To"):
+    for value in message.headers.all("In-Reply-To"):
         yield from all_spelled(value)
-    for value in message.headers.raw("References"):
+    for value in message.headers.all("References"):
         yield from reversed(all_spelled(value))
 
 
