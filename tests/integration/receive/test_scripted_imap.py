@@ -1,5 +1,6 @@
 """What good IMAP servers never do, and what a fetch makes of it: receive.md section 4, cases receive/imap."""
 
+import math
 import os
 import signal
 import ssl
@@ -17,7 +18,19 @@ from sqlalchemy import Engine
 from messaging import tenancy
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
+from messaging.receive.arrival import Reader
+from messaging.receive.classify.chain import classify
+from messaging.receive.connecting import MailboxConnector
 from messaging.receive.fetch import Receiver
+from messaging.receive.imap import ImapConnector
+from messaging.receive.imap_folder import fetch_folder
+from messaging.receive.login import Credential
+from messaging.receive.mailbox import find_mailbox
+from messaging.receive.parse import ParseLimits, parse, parse_envelope
+from messaging.receive.parsed import ParsedMail
+from messaging.receive.run import Run
+from messaging.receive.store import Store
+from messaging.receive.watermark import Watermarks
 from messaging.settings import Settings
 from tests.conftest import MakeSettings
 from tests.far_end.scripted_imap import Folder, Message, Rule, ScriptedImapServer
@@ -415,7 +428,19 @@ import sys
 from messaging.db.encryption import use_keys
 from messaging.db.engine import create_engine
 from messaging.files import FileStore
+from messaging.receive.arrival import Reader
+from messaging.receive.classify.chain import classify
+from messaging.receive.connecting import MailboxConnector
 from messaging.receive.fetch import Receiver
+from messaging.receive.imap import ImapConnector
+from messaging.receive.imap_folder import fetch_folder
+from messaging.receive.login import Credential
+from messaging.receive.mailbox import find_mailbox
+from messaging.receive.parse import ParseLimits, parse, parse_envelope
+from messaging.receive.parsed import ParsedMail
+from messaging.receive.run import Run
+from messaging.receive.store import Store
+from messaging.receive.watermark import Watermarks
 from messaging.settings import load_settings
 from messaging.tenancy import use_multi_tenancy
 
@@ -495,3 +520,39 @@ def test_no_connection_to_the_database_is_held_while_a_server_is_waited_for(
         assert Receiver(engine, settings, None).fetch_mailbox(add_mailbox(engine, server.port)) == 2
     assert held
     assert set(held) == {0}
+
+
+def test_a_mail_that_cannot_be_parsed_is_stored_and_passed(
+    engine: Engine, settings: Settings, stored: Stored
+) -> None:  # receive.md R17
+    def failing(octets: bytes, limits: ParseLimits) -> ParsedMail:
+        if b"poison" in octets:
+            raise RuntimeError("boom")
+        return parse(octets, limits)
+
+    messages = {1: Message(mail("one")), 2: Message(mail("two", "poison")), 3: Message(mail("three"))}
+    with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
+        mailbox = find_mailbox(engine, add_mailbox(engine, server.port))
+        assert mailbox is not None
+        run = Run(
+            mailbox=mailbox,
+            settings=settings.mail.fetch,
+            reader=Reader(ParseLimits(), parse=failing, parse_envelope=parse_envelope, classify=classify),
+            store=Store(engine, FileStore(engine, settings)),
+            watermarks=Watermarks(engine, lease_timeout_seconds=3600),
+            ticker=time.monotonic,
+            until=math.inf,
+            is_stopping=lambda: False,
+        )
+        connector = ImapConnector(MailboxConnector(settings.mail.transport))
+        session = connector.open(mailbox.login, Credential("dovecot"))
+        try:
+            fetch_folder(session, run, "INBOX")
+        finally:
+            session.close()
+    assert run.new_count == 3
+    assert stored.column("truncation_reason") == [None, "PARSE_FAILED", None]
+    poison = stored.rows()[1]
+    assert (poison["mail_type"], poison["subject"], poison["body_text"]) == ("UNKNOWN", "Mail two", None)
+    assert poison["eml_file_id"] is not None
+    assert stored.watermark()["last_seen_uid"] == 3

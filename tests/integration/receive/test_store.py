@@ -191,6 +191,16 @@ def test_an_insert_that_fails_leaves_no_file(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_store_that_fails_costs_the_file_and_not_the_mail(
+    engine: Engine, make_settings: MakeSettings, rows: Rows, tmp_path: Path
+) -> None:
+    (tmp_path / "in the way").write_text("no folder")
+    files = FileStore(engine, make_settings(file_store_url=f"file://{tmp_path}/in the way"))
+    [kept] = Store(engine, files, archive_eml=True).keep([attached(read(mail()), b"first")])
+    assert (kept.is_new, kept.is_archived) == (True, False)
+    assert (rows()[0]["attachments"], rows()[0]["body_text"].strip()) == (None, "Hello.")
+
+
 def test_without_a_store_a_mail_has_no_files(
     engine: Engine, make_settings: MakeSettings, rows: Rows
 ) -> None:  # receive.md R12
