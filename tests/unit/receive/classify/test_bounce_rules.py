@@ -171,6 +171,12 @@ def test_a_message_id_in_the_quoted_original_counts_and_the_reports_own_does_not
     assert bounce_references(report(GONE, returned="Message-ID: <r1@far.example>\r\n")) == ()
 
 
+def test_a_long_message_id_of_any_octets_is_hashed() -> None:
+    raw = b"From: mailer-daemon@far.example\r\nIn-Reply-To: <" + b"\xff" * 300 + b"@shop.example>\r\n\r\nIt failed.\r\n"
+    [found] = bounce_references(parse(raw, ParseLimits()))
+    assert found.startswith("hashed:")
+
+
 def test_a_receipt_is_about_what_its_fields_name_then_what_it_answers() -> None:
     receipt = read(
         "From: kim@far.example\r\nIn-Reply-To: <answered@shop.example>\r\nMIME-Version: 1.0\r\n"
