@@ -69,7 +69,7 @@ beat_schedule = {
         "options": {"expires": _settings.sweeper.interval_seconds},
     },
     "receipts": {"task": "messaging.receipts", "schedule": 15.0, "options": {"expires": 15.0}},
-    "fetch": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
+    "fetch_tick": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
 }
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
@@ -53,6 +54,16 @@ class Fetching:
                 self._free_slots += 1
             raise
         return _NONE | dict(counts)
+
+    def let_go(self) -> None:
+        """The process ends, and some fetches do not: their mailboxes are not left locked until the lease runs out."""
+        try:
+            count = self._receiver.let_go()
+        except SQLAlchemyError as exc:
+            logger.error("folders stay locked until their lease runs out", extra={"error": type(exc).__name__})
+        else:
+            if count:
+                logger.warning("fetches were broken off at the end", extra={"folders": count})
 
     def _fetch(self, config_id: int) -> dict[str, int]:
         with self._engine.connect() as connection:

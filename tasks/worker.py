@@ -247,6 +247,8 @@ class WorkerProcess:
         if self._has_ended.wait(grace_seconds - flush_seconds):
             return
         logger.error("sends or fetches did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them")
+        if self._fetching is not None:
+            self._fetching.let_go()
         self._close_deliveries(flush_seconds)
         os._exit(1)
 

@@ -106,6 +106,10 @@ class Receiver:
                 raise
         return run.new_count
 
+    def let_go(self) -> int:
+        """Free the folders that are being fetched, as the process ends without waiting; answers how many those were."""
+        return self._watermarks.release_all()
+
     def open_imap(self, login: Login) -> ImapSession:
         """A session that is logged in; the caller closes it. Raises: ReceiveError."""
         return self._tokens.log_in(login, lambda credential: self._imap.open(login, credential))

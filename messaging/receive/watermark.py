@@ -5,6 +5,8 @@ expects and adds one: the version is the holder's token. Each is a statement, an
 """
 
 import logging
+import threading
+import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -48,6 +50,8 @@ class Lease:
         self.uid_validity = uid_validity
         #: The highest UID up to which everything was looked at.
         self.last_seen_uid = last_seen_uid
+        #: False once it was let go.
+        self.is_held = True
 
     def __repr__(self) -> str:
         return f"Lease(id={self._id}, version={self._version}, last_seen_uid={self.last_seen_uid})"
@@ -75,6 +79,7 @@ class Lease:
     def release(self, done_uid: int = 0) -> bool:
         """Let go after a fetch that went well; 0 where no UID was finished."""
         is_mine = self._write(_RELEASE, done_uid=done_uid)
+        self.is_held = False
         if not is_mine:
             logger.warning("a folder was taken over during its fetch", extra={"watermark_id": self._id})
         return is_mine
@@ -82,11 +87,14 @@ class Lease:
     def release_failed(self) -> bool:
         """Let go after a failure: nothing but the lease is touched."""
         is_mine = self._write(_RELEASE_FAILED)
+        self.is_held = False
         if not is_mine:
             logger.debug("a folder whose fetch failed was taken over", extra={"watermark_id": self._id})
         return is_mine
 
     def _write(self, statement: Update, **values: int) -> bool:
+        if not self.is_held:
+            return False
         with self._engine.connect() as connection:
             given = {"row_id": self._id, "held": self._version, **values}
             is_mine = connection.execute(statement, given).rowcount == 1
@@ -102,12 +110,31 @@ class Watermarks:
         """A lease whose holder said nothing for that long is taken over: its holder is presumed dead."""
         self._engine = autocommitting(engine)
         self._lease_timeout = timedelta(seconds=lease_timeout_seconds)
+        self._lock = threading.Lock()
+        #: Those that this process has handed out.
+        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()
 
     def acquire(self, config_id: int, folder_name: str, *, tenant_id: int) -> Lease | None:
         """The lease on a folder; None while somebody else holds it, or was faster.
 
         Of two who ask for an idle folder at once, one gets it. Raises what the driver raises.
         """
+        lease = self._acquire(config_id, folder_name, tenant_id)
+        if lease is not None:
+            with self._lock:
+                self._leases.add(lease)
+        return lease
+
+    def release_all(self) -> int:
+        """Let go of all that this process holds, as it ends in the middle of a fetch; answers how many that were.
+
+        What a fetch still does with its lease has no effect then.
+        """
+        with self._lock:
+            held = [lease for lease in self._leases if lease.is_held]
+        return sum(lease.release_failed() for lease in held)
+
+    def _acquire(self, config_id: int, folder_name: str, tenant_id: int) -> Lease | None:
         with self._engine.connect() as connection:
             row = connection.execute(self._look(config_id, folder_name)).one_or_none()
             if row is None:

@@ -9,6 +9,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
@@ -36,6 +37,8 @@ class Rule:
     reply: str | None = None
     #: Sent again and again until the client is gone.
     endless: bytes | None = None
+    #: Seconds between two times.
+    pause_seconds: float = 0
     close: bool = False
     hang: bool = False
     #: Act on the first so many matches only.
@@ -181,6 +184,7 @@ class _Session:
             self._say(rule.reply)
         while rule.endless is not None:
             self._connection.sendall(rule.endless)
+            time.sleep(rule.pause_seconds)
         if rule.hang:
             self._server.wait_for_release()
         if rule.close or rule.hang:

@@ -135,3 +135,18 @@ def test_one_lease_for_each_folder_of_each_mailbox(watermarks: Watermarks) -> No
     assert watermarks.acquire(1, "INBOX", tenant_id=5)
     assert watermarks.acquire(1, "Junk", tenant_id=5)
     assert watermarks.acquire(2, "INBOX", tenant_id=-1)
+
+
+def test_a_process_that_ends_frees_what_it_holds_and_nothing_else(engine: Engine) -> None:
+    mine, others = (Watermarks(engine, lease_timeout_seconds=3600) for _ in range(2))
+    leases = [mine.acquire(1, folder, tenant_id=0) for folder in ("INBOX", "Junk", "Done", "Lost")]
+    held, second, done, lost = (lease for lease in leases if lease is not None)
+    foreign = others.acquire(2, "INBOX", tenant_id=0)
+    assert foreign is not None
+    assert done.release()
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE mail_fetch_imap_watermark SET version = 9 WHERE folder_name = 'Lost'"))
+    assert mine.release_all() == 2
+    assert mine.release_all() == 0
+    assert not any(lease.heartbeat() for lease in (held, second, lost))
+    assert foreign.heartbeat()

@@ -207,3 +207,31 @@ def test_a_killed_worker_loses_nothing_and_stores_nothing_twice(
     fetch(broker, config_id)
     eventually(lambda: is_free(stored))
     assert (stored.names(), server.uids) == (["a", "b", "c"], [])
+
+
+def test_a_fetch_that_does_not_end_in_time_is_broken_off_and_leaves_its_mailbox_free(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    config_id = add(engine, server)
+    server.on("RETR 2", "+OK", endless=b"x\r\n", pause_seconds=0.1)
+    short = {
+        "DELIVERY__CHUNK_HOLD_SECONDS": "5",
+        "DELIVERY__PREPARE_MAX_SECONDS": "1",
+        "DELIVERY__SEND_MAX_SECONDS": "6",
+        "DELIVERY__SEND_BUDGET_SECONDS": "12",
+        "DELIVERY__REPLY_WAIT_SECONDS": "2",
+        "DELIVERY__COMMIT_TIMEOUT_SECONDS": "1",
+        "DELIVERY__STOP_GRACE_SECONDS": "12",
+        "MAIL__TRANSPORT__CONNECTION_TIMEOUT_SECONDS": "1",
+        "MAIL__TRANSPORT__READ_TIMEOUT_SECONDS": "3",
+        "SMS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS": "1",
+        "SMS__TRANSPORT__READ_TIMEOUT_SECONDS": "3",
+    }
+    worker = make("mail_fetch", **short).start()
+    fetch(broker, config_id)
+    eventually(lambda: server.count("RETR 2"))
+    worker.process.kill("SIGTERM")
+    assert worker.exit_code() == 1
+    assert stored.names() == ["a"]
+    assert is_free(stored)
+    assert [line["folders"] for line in worker.lines("warning")] == [1]
