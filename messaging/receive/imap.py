@@ -120,7 +120,9 @@ class ImapSession:
         if self._wire.state == "AUTH":  # greeted by PREAUTH (RFC 3501, 7.1.4)
             return
         login, secret = self._login, credential.secret
-        if not login.is_tls and self._client.has_capability("LOGINDISABLED"):
+        with self._mapped("logging in"):
+            is_disabled = self._client.has_capability("LOGINDISABLED")
+        if is_disabled and not login.is_tls:
             raise LoginRefused(
                 f"{login.where}: logging in: the server announces LOGINDISABLED, it takes no password in the clear;"
                 " none was sent; configure IMAPS, or TLS by ssl_enabled"
@@ -220,8 +222,7 @@ class ImapSession:
             raise self._error(ReceiveError, what, exc, secret) from None
 
     def _error(self, kind: type[ReceiveError], what: str, exc: Exception, secret: str) -> ReceiveError:
-        words = _words(exc).replace(secret, "***") if secret else _words(exc)
-        return kind(f"{self._login.where}: {what}: {words}")
+        return kind(f"{self._login.where}: {what}: {_words(exc, secret)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +347,11 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _words(exc: Exception) -> str:
+def _words(exc: Exception, secret: str = "") -> str:
+    """What it says, in one line, without the secret: servers have repeated the command they refuse."""
     words = (exc.strerror if isinstance(exc, OSError) else None) or str(exc)
+    for spelling in (_quoted(secret)[1:-1], secret):
+        words = words.replace(spelling, "***") if spelling else words
     return _printable(words)[:_MAX_WORDS] or type(exc).__name__
 
 
