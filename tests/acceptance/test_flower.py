@@ -2,26 +2,34 @@
 
 import ast
 import base64
+import imaplib
 import json
+import secrets
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import Any
 
+from messaging import api
 from messaging.embedded import free_port
 from tests.acceptance.conftest import Start
 from tests.acceptance.local_nodes import eventually
 from tests.acceptance.records import CONTENT_MARK, accept, dead_letters, recipient, wait_for
 from tests.acceptance.system import MessagingSetup
+from tests.far_end.dovecot import PASSWORD, Dovecot
+from tests.integration.receive.fetching import mail
 
 USER = "operator:watching"
 
-#: `operate.md` section 7, those of mail.
+#: `operate.md` section 7, those of mails that go out and come in.
 TASK_NAMES = {
     "messaging.dispatch",
     "messaging.sweep",
     "messaging.receipts",
     "messaging.heartbeat",
     "messaging.deliver_mail",
+    "messaging.fetch_tick",
+    "messaging.fetch_mailbox",
 }
 
 #: What a delivery task answers.
@@ -57,7 +65,17 @@ class Flower:
         return 200
 
 
-def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Start) -> None:
+def add_mailbox(dovecot: Dovecot) -> int:
+    """One with a mail."""
+    with imaplib.IMAP4("127.0.0.1", dovecot.port, timeout=20) as client:
+        client.login("shop", PASSWORD)
+        client.append("INBOX", "", "", mail(CONTENT_MARK, CONTENT_MARK))
+    return api.add_mailbox(
+        name="in", protocol="IMAP", host="127.0.0.1", port=dovecot.port, username="shop", password=PASSWORD
+    )
+
+
+def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Start, servers_folder: Path) -> None:
     # operate.md O60, of Flower and of every log
     setup = start(mail_workers=0, control=False, beats=0)
     port = free_port()
@@ -66,8 +84,13 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
         setup.add_worker(f"mail{n}", "mail_send", threads=2)
     setup.add_worker("asked", "mail_request", threads=2)
     setup.add_worker("control", "control", threads=2)
+    setup.add_worker("fetch", "mail_fetch", threads=2)
     setup.add_beat()
-    setup.wait_ready()
+    with Dovecot(servers_folder / f"dovecot-{secrets.token_hex(3)}").start() as dovecot:
+        mailbox_id = add_mailbox(dovecot)
+        setup.wait_ready()
+        setup.app.send_task("messaging.fetch_tick", queue="control")  # as beat does in a quarter of a minute
+        eventually(lambda: api.list_received(mailbox_id=mailbox_id), 60, "the mailbox is fetched")
     flower = Flower(port)
     eventually(lambda: flower.status("/api/workers", USER) == 200, 30, "Flower answers")
     assert flower.status("/api/workers", None) == 401
@@ -99,15 +122,21 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
         counts = ast.literal_eval(task["result"])
         assert set(counts) == COUNTS
         assert sum(counts.values()) == len(pairs)
+    fetches = [task for task in tasks.values() if task["name"] == "messaging.fetch_mailbox"]
+    for task in fetches:
+        assert (ast.literal_eval(task["args"]), task["kwargs"]) == ((mailbox_id,), "{}")
+    counts = [ast.literal_eval(task["result"]) for task in fetches]
+    assert [count["received"] for count in counts if count["received"]] == [1]
+    assert {count["failed"] for count in counts} == {0}
     assert "messaging.sweep" in {task["name"] for task in tasks.values()}
     # Neither a tick, of which there are too many, nor a mail request.
     assert not {task["name"] for task in tasks.values()} & {"messaging.dispatch", "messaging.mail_request"}
     lengths = {queue["name"] for queue in flower.json("/api/queues/length")["active_queues"]}
-    assert lengths == {"mail_send", "mail_request", "control"}
+    assert lengths == {"mail_send", "mail_request", "control", "mail_fetch"}
 
     look_around(setup, flower, deliveries[0]["uuid"])
     shown = "".join([*flower.said, *setup.logs().values()])
-    for hidden in (CONTENT_MARK, "rcpt.example.com", "shop@example.com", *setup.secrets):
+    for hidden in (CONTENT_MARK, "rcpt.example.com", "shop@example.com", PASSWORD, *setup.secrets):
         assert hidden not in shown
 
 
