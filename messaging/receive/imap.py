@@ -350,8 +350,12 @@ def _quoted(value: str) -> str:
 def _words(exc: Exception, secret: str = "") -> str:
     """What it says, in one line, without the secret: servers have repeated the command they refuse."""
     words = (exc.strerror if isinstance(exc, OSError) else None) or str(exc)
-    for spelling in (_quoted(secret)[1:-1], secret):
-        words = words.replace(spelling, "***") if spelling else words
+    if secret:
+        as_sent = _quoted(secret)[1:-1]
+        # imaplib shows what a server said as Python shows octets.
+        shown = [repr(spelling.encode())[2:-1] for spelling in (as_sent, secret)]
+        for spelling in (*shown, as_sent, secret):
+            words = words.replace(spelling, "***")
     return _printable(words)[:_MAX_WORDS] or type(exc).__name__
 
 
