@@ -18,12 +18,13 @@ _CODE_ANYWHERE = re.compile(rf"(?<![\w.@/-])({_ANYWHERE}){_NO_AMOUNT}")
 #: Not in addresses, names of hosts and numbers of versions.
 _STATUS = re.compile(rf"(?<![\w.@/-])({_ENHANCED})(?![\w@])")
 _STATUS_BEHIND_A_CODE = re.compile(r"(?<!\d)([45])\d\d(?:[ ,:/-]{1,3}|[ -]?)[#\[(<]?(\1\.\d{1,3}\.\d{1,3})(?!\d|\.\d)")
+_STATUS_NUMBERED = re.compile(rf"#[ ]?(?:[45]\d\d )?{_ENHANCED}")
 _STATUS_MARKED = re.compile(
     rf"(?:#|\[|\(|status[: =]{{1,3}}|code[: =]{{1,3}}|error[: =]{{1,3}})({_ENHANCED})", re.IGNORECASE
 )
 _COMMAND = re.compile(
     r"rcpt to|mail from|data command|<<< ?[45]|smtp error|remote (?:host|server)|\bsaid: ?[45]|"
-    r"mailbox|recipient|user unknown",
+    r"mailbox|recipient|user unknown|undeliver|\bsmtp\b",
     re.IGNORECASE,
 )
 _VERSION = re.compile(
@@ -65,10 +66,10 @@ def _anywhere(text: str) -> list[str]:
 
 
 def is_dialogue(text: str) -> bool:
-    """Whether a text quotes a mail server: both codes together, an enhanced code in marks, or the command answered."""
-    if _CODE_THEN_ENHANCED.search(text) or _STATUS_MARKED.search(text):
+    """Whether a text quotes a mail server: both codes together, one behind a `#`, or one and a word of SMTP."""
+    if _CODE_THEN_ENHANCED.search(text) or _STATUS_NUMBERED.search(text):
         return True
-    return reply_code(text) is not None and _COMMAND.search(text) is not None
+    return _COMMAND.search(text) is not None and (reply_code(text) is not None or enhanced_code(text) is not None)
 
 
 def is_generic(status: str) -> bool:

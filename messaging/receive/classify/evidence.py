@@ -12,6 +12,8 @@ from messaging.receive.vocabulary import BounceReason
 
 #: Of a text that is searched for wordings: reports say it early.
 MAX_TEXT_CHARS = 16_384
+#: Of a subject, for its first words and a tag such as `[Postmaster]` before them.
+MAX_BEGIN_CHARS = 40
 #: Reasons that lie with an address.
 _OF_ADDRESSES = frozenset(
     {BounceReason.USER_UNKNOWN, BounceReason.HOST_UNKNOWN, BounceReason.MAILBOX_FULL, BounceReason.SUSPENDED}
@@ -29,6 +31,16 @@ class Evidence:
     def has_certain_subject(self) -> bool:
         """Whether only mail servers write such a subject."""
         return self._subject_is("certain") and not _subjects("goods").is_in(self._subject)
+
+    @property
+    def begins_certainly(self) -> bool:
+        """Whether the subject begins so: behind other words it may be what somebody writes about."""
+        return self.has_certain_subject and _subjects("certain").is_in(self._subject[:MAX_BEGIN_CHARS])
+
+    @property
+    def names_recipient(self) -> bool:
+        """Whether the own text names somebody else than those whom the mail went to."""
+        return bool(named_recipients(self._message, self._own_text()))
 
     @property
     def has_possible_subject(self) -> bool:
@@ -54,8 +66,7 @@ class Evidence:
     @property
     def names_useless_address(self) -> bool:
         """Whether the own text says why an address that it names gets nothing, without a code of any kind."""
-        text = self._own_text()
-        return reasons.from_text(text) in _OF_ADDRESSES and bool(named_recipients(self._message, text))
+        return reasons.from_text(self._own_text()) in _OF_ADDRESSES and self.names_recipient
 
     @property
     def tells_an_outcome(self) -> bool:

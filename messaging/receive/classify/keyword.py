@@ -42,11 +42,11 @@ def _is_report(message: ParsedMail) -> bool:
     if senders.is_machine(message):
         if has_envelope_sender:
             return signs.has_certain_subject and signs.tells_an_outcome and signs.shows_what_failed
-        if signs.has_certain_subject:
+        if signs.begins_certainly:
             return True
-        if signs.has_possible_subject and signs.shows_what_failed:
+        if signs.has_possible_subject and signs.shows_what_failed and (signs.has_original or signs.names_recipient):
             return signs.tells_an_outcome or (signs.quotes_server and signs.names_useless_address)
-        return signs.tells_an_outcome and signs.quotes_server
+        return signs.tells_an_outcome and signs.quotes_server and signs.names_recipient
     return (
         signs.has_possible_subject
         and not has_envelope_sender

@@ -60,7 +60,7 @@ _DESCRIPTION = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _ROLES = re.compile(
-    r"(?:mailer-?daemon|postmaster|hostmaster|abuse|no-?reply|do-?not-?reply|support|helpdesk)(?:[+.-][^@]*)?@",
+    r"(?:mailer-?daemon|postmaster|hostmaster|abuse|no-?reply|do-?not-?reply|support|help|helpdesk)(?:[+.-][^@]*)?@",
     re.IGNORECASE,
 )
 _TO_LINE = re.compile(rf"^[ \t>]{{0,8}}To:[^\n@<>]{{0,200}}?({_ANY})[ \t]*\r?$", re.MULTILINE | re.IGNORECASE)
