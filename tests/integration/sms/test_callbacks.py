@@ -88,3 +88,12 @@ def test_a_secret_that_no_key_decrypts_is_said(accounts: Accounts, engine: Engin
         connection.exec_driver_sql("UPDATE sms_provider_config SET api_secret = %s", (encrypt("s")[:-4] + "AAAA",))
     with pytest.raises(CallbackUncheckable, match=f"api_secret of SMS provider {config_id}"):
         find_account(engine, registry.provider("TWILIO"), token)
+
+
+def test_a_key_pair_checks_by_the_auth_token_that_is_stored_encrypted(accounts: Accounts) -> None:
+    pair = {"api_key": "SK1", "api_secret": "of the pair", "account_id": "AC1"}
+    config_id = accounts.provider(**pair, ext_config={"authToken": "12345"})
+    found = find_account(accounts.engine, registry.provider("TWILIO"), token_of(accounts.engine, config_id))
+    assert found is not None
+    assert not is_forged(found, callback())
+    assert is_forged(found, callback(body=BODY + b"x"))

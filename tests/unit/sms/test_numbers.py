@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import phonenumbers
 import pytest
 
 from messaging.sms.numbers import NumberError, parse_number, region_of
@@ -67,3 +68,13 @@ def test_what_is_no_number_has_no_region() -> None:
 def test_the_numbering_plans_are_loaded_by_the_first_number() -> None:
     code = "import sys, messaging.api, messaging.sms.numbers; sys.exit('phonenumbers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_every_country_has_the_region_that_its_numbering_plan_says() -> None:
+    for region in sorted(phonenumbers.SUPPORTED_REGIONS):
+        example = phonenumbers.example_number(region)
+        if example is None:
+            continue
+        number = phonenumbers.format_number(example, phonenumbers.PhoneNumberFormat.E164)
+        expected = phonenumbers.region_code_for_number(phonenumbers.parse(number))
+        assert region_of(number) in (expected, "SH"), number  # Ascension and Tristan da Cunha are within Saint Helena
