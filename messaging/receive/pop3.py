@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import Self
 
 from messaging.errors import ReceiveError
 from messaging.receive.connecting import MailboxConnector
@@ -119,7 +119,7 @@ class Pop3Session:
         self._login = login
         self._ticker = connector.ticker
         self._deadline = deadline
-        with self._translated("connecting"):
+        with self._translated("connecting", may_be_busy=True):
             self._client = _Client(connector.connect(login), login)
 
     @classmethod
@@ -147,7 +147,7 @@ class Pop3Session:
         """
         if _CONTROL.search(self._login.username + credential.secret):
             raise LoginRefused(f"{self._login.where}: logging in: username or password has a control character in it")
-        with self._translated("logging in", secret=credential.secret, refusal=LoginRefused):
+        with self._translated("logging in", secret=credential.secret, refusal=LoginRefused, may_be_busy=True):
             if credential.is_token:
                 self._authenticate(credential)
             else:
@@ -169,16 +169,26 @@ class Pop3Session:
                 raise poplib.error_proto(b"%s (%s)" % (_octets(exc), reason)) from exc
 
     def entries(self) -> list[Entry]:
-        """All messages by number, each with its size and, where the server knows UIDL, its unique id."""
-        with self._translated("listing"):
-            sizes = {int(number): int(size) for number, size in self._listing("LIST", _NUMBER_AND_SIZE)}
-            try:
-                uids = {int(number): uid.decode("ascii") for number, uid in self._listing("UIDL", _NUMBER_AND_UID)}
-            except poplib.error_proto as exc:
-                if not _is_refusal(exc):
-                    raise
-                uids = {}
+        """All messages by number, each with its size and, where the server knows UIDL, its unique id.
+
+        Raises: ReceiveError.
+        """
+        try:
+            with self._translated("listing"):
+                sizes = {int(number): int(size) for number, size in self._listing("LIST", _NUMBER_AND_SIZE)}
+                uids = {int(number): uid.decode("ascii") for number, uid in self._uid_listing()}
+        except TooLong as exc:
+            # Not of one message: another session would fare no better.
+            raise ReceiveError(str(exc)) from exc
         return [Entry(number, sizes.get(number), uids.get(number)) for number in sorted(sizes.keys() | uids.keys())]
+
+    def _uid_listing(self) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            return self._listing("UIDL", _NUMBER_AND_UID)
+        except poplib.error_proto as exc:
+            if not _is_refusal(exc):
+                raise
+        return iter(())
 
     def _listing(self, command: str, line: re.Pattern[bytes]) -> Iterator[tuple[bytes, bytes]]:
         answer = self._long_answer(command, MAX_LISTING_BYTES)
@@ -242,7 +252,12 @@ class Pop3Session:
 
     @contextmanager
     def _translated(
-        self, doing: str, *, secret: str | None = None, refusal: type[ReceiveError] = ReceiveError
+        self,
+        doing: str,
+        *,
+        secret: str | None = None,
+        refusal: type[ReceiveError] = ReceiveError,
+        may_be_busy: bool = False,
     ) -> Iterator[None]:
         try:
             yield
@@ -250,16 +265,14 @@ class Pop3Session:
             said = _octets(exc).decode("utf-8", "replace").strip()
             if secret:
                 said = said.replace(secret, "***")
-            self._refuse(doing, said, refusal if _is_refusal(exc) else ReceiveError, exc)
+            kind = refusal if _is_refusal(exc) else ReceiveError
+            if may_be_busy and _BUSY.search(said) and not _NOT_BUSY.search(said):
+                kind = MaildropBusy
+            raise kind(f"{self._login.where}: {doing}: {said}") from exc
         except ssl.SSLError as exc:
             raise ReceiveError(f"{self._login.where}: {doing}: TLS: {exc.reason or exc}") from exc
         except (OSError, EOFError) as exc:
             raise ReceiveError(f"{self._login.where}: {doing}: {exc.__doc__ if not str(exc) else exc}") from exc
-
-    def _refuse(self, doing: str, said: str, kind: type[ReceiveError], cause: Exception) -> NoReturn:
-        if _BUSY.search(said) and not _NOT_BUSY.search(said):
-            kind = MaildropBusy
-        raise kind(f"{self._login.where}: {doing}: {said}") from cause
 
 
 def _octets(exc: poplib.error_proto) -> bytes:

@@ -233,6 +233,28 @@ def test_a_message_that_the_server_refuses_keeps_no_other_waiting(make_fetch: Ma
         assert (stored.names(), server.uids) == (["a", "c"], ["uid-2"])
 
 
+def test_a_listing_without_an_end_is_an_error(
+    make_fetch: MakeFetch, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.receive.pop3.MAX_LISTING_BYTES", 100_000)
+    with ScriptedPop3Server(mails("a")) as server:
+        server.on("UIDL", "+OK", endless=b"1 uid-1\r\n" * 1000)
+        with pytest.raises(ReceiveError, match=f"127.0.0.1:{server.port}: the answer to UIDL is longer than"):
+            make_fetch(server)()
+        assert server.sessions == 1
+    assert stored.watermark()["in_progress_since"] is None
+
+
+@pytest.mark.parametrize("said", ["-ERR mailbox in use", "-ERR [IN-USE] later"])
+def test_a_message_that_is_refused_as_busy_is_not_the_whole_maildrop(
+    make_fetch: MakeFetch, stored: Stored, said: str
+) -> None:
+    with ScriptedPop3Server(mails("a", "b")) as server:
+        server.on("RETR 1", said)
+        assert make_fetch(server)() == 1
+        assert (stored.names(), server.uids) == (["b"], ["uid-1"])
+
+
 def test_a_server_that_breaks_at_every_message_is_left_after_a_few_sessions(make_fetch: MakeFetch) -> None:
     with ScriptedPop3Server(mails(*"abcdefgh")) as server:
         server.on("RETR", close=True)

@@ -1,18 +1,27 @@
 """Fetches in a real worker: the tick asks, the worker fetches; what fails, what has to wait, and how it stops."""
 
+import json
+import os
+import subprocess
+import sys
+import textwrap
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from messaging.delivery.hints import live_workers
+from messaging.embedded import free_port
 from messaging.receive.polling import MAIL_FETCH
 from messaging.settings import Settings
 from tasks.fetching import slots_for
+from tests.acceptance.local_nodes import ROOT
 from tests.far_end.pop3_server import ScriptedPop3Server
 from tests.integration.receive.fetching import Stored, add_mailbox, mail
 from tests.integration.tasks.conftest import Broker, Worker, eventually
@@ -94,6 +103,49 @@ def test_without_a_mailbox_nothing_is_asked_for(make: Make, broker: Broker, redi
     tick(broker)
     eventually(broker.is_drained)
     assert waiting(redis_client) == 0
+
+
+def test_what_is_asked_for_names_the_mailbox_and_is_dropped_after_its_interval(
+    make: Make, broker: Broker, engine: Engine, server: ScriptedPop3Server, redis_client: "redis.Redis"
+) -> None:
+    last = add(engine, server, sequence=1, fetch_interval_seconds=60)
+    first = add(engine, server)
+    make("control").start()
+    began = datetime.now(UTC)
+    tick(broker)
+    eventually(lambda: waiting(redis_client) == 2)
+    messages = [json.loads(item) for item in reversed(redis_client.lrange("msg:mail_fetch", 0, -1))]
+    assert [json.loads(b64decode(message["body"]))[0] for message in messages] == [[first], [last]]
+    expiring = [(datetime.fromisoformat(message["headers"]["expires"]) - began).total_seconds() for message in messages]
+    assert expiring == [pytest.approx(300, abs=20), pytest.approx(60, abs=20)]
+
+
+def test_while_the_broker_is_away_a_mailbox_stays_due(
+    settings: Settings, redis_client: "redis.Redis", engine: Engine, server: ScriptedPop3Server, stored: Stored
+) -> None:
+    add(engine, server)
+    code = f"""
+    from tasks import worker
+    from tasks.app import app
+    from tasks.fetch import fetch_tick
+    worker.start(hostname="tick@here", threads=1, queues=["control"])
+    app.conf.broker_url = "redis://127.0.0.1:{free_port()}/0"
+    print(fetch_tick())
+    worker.end()
+    """
+    environment = {
+        **os.environ,
+        "MESSAGING_DATABASE_URL": settings.database_url,
+        "MESSAGING_REDIS_URL": settings.redis_url,
+        "MESSAGING_SECRETS_KEYS": ",".join(settings.secrets_keys),
+    }
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == "{'dependency_down': 'OperationalError'}", done.stderr
+    assert waiting(redis_client) == 0
+    with engine.connect() as connection:
+        statement = text("SELECT next_fetch_at <= now() FROM mail_receive_server_config")
+        assert connection.execute(statement).scalar_one()
 
 
 # receive.md R31
