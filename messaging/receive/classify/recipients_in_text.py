@@ -10,7 +10,7 @@ MAX_RECIPIENTS = 50
 
 _LOCAL = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]"
 _DOMAIN = r"(?:[A-Za-z0-9_-]{1,63}\.){1,10}(?:[A-Za-z]{2,24}|xn--[A-Za-z0-9-]{1,59})(?![A-Za-z0-9-])"
-_PLAIN = rf"(?<!{_LOCAL}){_LOCAL}{{1,64}}@{_DOMAIN}"
+_PLAIN = rf"(?:(?<!{_LOCAL}){_LOCAL}{{1,64}}|\"[^\s\"<>@]{{1,62}}\")@{_DOMAIN}"
 #: In brackets also a quoted local part, letters of all languages, a host without a dot.
 _BRACKETED = r"<(?:mailto:)?[^\s<>@]{1,128}@[^\s<>@]{1,255}>"
 _ANY = rf"(?:{_BRACKETED}|{_PLAIN})"
@@ -37,6 +37,8 @@ _PLACES = tuple(
         rf"({_ANY})",
     )
 )
+#: Postfix and qmail name so whoever failed, be it a postmaster: `<address>: host …`, `<address> (expanded from …`.
+_BEYOND_DOUBT = re.compile(r"^(<[^\s<>@]{1,64}@[^\s<>@]{1,255}>)(?::\s| \()", re.MULTILINE)
 #: From this place on any sentence may name somebody.
 _PROSE = 4
 #: Lines and links whose addresses are no recipients.
@@ -86,7 +88,8 @@ def _placed(message: ParsedMail, cleaned: str, own: set[str]) -> list[str]:
     of_ourselves: list[str] = []
     for number, place in enumerate(_PLACES):
         found = [_bare(one[1]) for one in place.finditer(cleaned)]
-        useful = list(dict.fromkeys(one for one in found if not _ROLES.match(one)))
+        meant = {_bare(one) for one in _BEYOND_DOUBT.findall(cleaned)} if number == 0 else set()
+        useful = list(dict.fromkeys(one for one in found if one in meant or not _ROLES.match(one)))
         strangers = _unlike(useful, own)
         if len(strangers) > 1 and number >= _PROSE:
             # Some are whom to ask for help: those that the message went to, if it came back.
@@ -132,4 +135,5 @@ def _unlike(found: Iterable[str], own: set[str]) -> list[str]:
 
 
 def _bare(written: str) -> str:
-    return written.removeprefix("<").removeprefix("mailto:").removesuffix(">").strip("'\"`*|").rstrip(".")
+    bare = written.removeprefix("<").removeprefix("mailto:").removesuffix(">").strip("'`*|").rstrip(".")
+    return bare if '"@' in bare else bare.strip('"')

@@ -28,6 +28,8 @@ def is_machine(message: ParsedMail) -> bool:
     """Whether a program of any kind sent it: no envelope sender, or an address such as `noreply@`."""
     if has_null_path(message) or is_daemon(message) or is_postmaster(message):
         return True
+    if not message.from_address:
+        return True
     if "X-MLServer" in message.headers:  # fml reports from the address of the list
         return True
     return any(_is_machine(_local(one)) for one in (message.from_address, *message.headers.raw("Return-Path")))
