@@ -3,10 +3,13 @@
 import ssl
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trustme
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from messaging.embedded import free_port
 from messaging.errors import ReceiveError
@@ -267,3 +270,26 @@ def test_a_token_logs_in_and_a_wrong_one_is_refused_with_the_reason(connect: Ope
         with pytest.raises(LoginRefused, match=r'authentication failed \(\{"status": "401"\}\)') as caught:
             connect(server.port).log_in(Credential("0ther", is_token=True))
         assert "0ther" not in str(caught.value)
+
+
+#: What a server may say by itself, at its worst.
+_LINES = st.sampled_from(
+    ["+OK", "-ERR", "+OK 2 200", ".", "..", "1 10", "2 uid", "1 uid-1", "", "\0", "+ ", "x" * 3000, "99999999999999 1"]
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(answers=st.lists(st.tuples(st.sampled_from(["CONNECT", "PASS", "LIST", "UIDL", "RETR", "TOP"]), _LINES, _LINES)))
+def test_whatever_a_server_says_is_an_answer_or_an_error_of_ours(
+    connect: Open, answers: list[tuple[str, str, str]]
+) -> None:
+    with ScriptedPop3Server([HELLO]) as server:
+        for on, first, second in answers:
+            server.on(on, f"{first}\r\n{second}", close=True)
+        with suppress(ReceiveError):
+            session = connect(server.port, read_timeout_seconds=5)
+            session.log_in(PASSWORD)
+            for entry in session.entries()[:3]:
+                assert len(session.header(entry.number)) <= 4000
+                assert len(session.retrieve(entry.number, 4000)) <= 4000
+            session.quit()
