@@ -132,7 +132,7 @@ class Parts:
     def start_others(self, settings: Settings) -> None:
         """A worker for mailboxes, a second one for mail, one for text messages and requests; what speaks HTTP."""
         argv = programs.worker(queues=[settings.queues.mail_fetch], name="fetch", concurrency=2)
-        self._start(settings, "fetch", argv)
+        self._start(settings, "fetch", argv, stop_seconds=None, **environment.FETCHING_TIMES)
         self._start_mail_worker(settings, "mail-2")
         queues = [settings.queues.sms_send, settings.queues.mail_request]
         argv = programs.worker(queues=queues, name="sms", concurrency=2)
