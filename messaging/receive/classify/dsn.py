@@ -2,12 +2,19 @@
 
 from messaging.receive.classification import BounceRecipient, Classification
 from messaging.receive.classify import delivery_status, free_text, senders
+from messaging.receive.classify.evidence import Evidence
 from messaging.receive.classify.nested import inner_mails
 from messaging.receive.classify.originals import own_text
 from messaging.receive.classify.provider_events import read_event
 from messaging.receive.classify.recipients_in_text import named_recipients
 from messaging.receive.classify.references import bounce_references, verp_record_id
-from messaging.receive.classify.report_fields import REPORT_TYPES, holds_report, read_report, report_text
+from messaging.receive.classify.report_fields import (
+    MAX_REPORT_CHARS,
+    REPORT_TYPES,
+    holds_report,
+    read_report,
+    report_text,
+)
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import MailType
 
@@ -78,17 +85,15 @@ def _is_handed_on(message: ParsedMail) -> bool:
 
 def _misplaced(message: ParsedMail) -> list[str]:
     """Texts that hold the fields though their type does not say so, in what a program sent."""
+    if not (Evidence(message).is_report or senders.is_machine(message) or senders.is_automatic(message)):
+        return []
     parts = [
         part
         for part in message.walk()
-        if b"inal-" in part.content
-        and part.content_type.startswith(("text/", "multipart/", "application/", "message/del"))
+        if part.content_type.startswith(("text/", "multipart/", "application/", "message/del"))
+        and b"inal-" in part.content[:MAX_REPORT_CHARS]
     ]
-    texts = [text for part in parts if holds_report(text := report_text(part))]
-    is_report = message.root is not None and message.root.content_type == "multipart/report"
-    if texts and (is_report or senders.is_machine(message) or senders.is_automatic(message)):
-        return texts
-    return []
+    return [text for part in parts if holds_report(text := report_text(part))]
 
 
 RULE = Dsn()

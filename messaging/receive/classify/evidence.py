@@ -7,6 +7,7 @@ from messaging.receive.classify.originals import own_text, quoted_text, returned
 from messaging.receive.classify.phrases import Phrases, comparable, outcome, table
 from messaging.receive.classify.recipients_in_text import named_recipients
 from messaging.receive.classify.reply_subjects import Strength, read_subject
+from messaging.receive.classify.structure import parts_of, report_type
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import BounceReason
 
@@ -97,12 +98,7 @@ class Evidence:
     @property
     def is_report(self) -> bool:
         """Whether it calls itself a report of delivery, without the part that would make it one."""
-        root = self._message.root
-        return (
-            root is not None
-            and root.content_type == "multipart/report"
-            and root.parameters.get("report-type", "delivery-status").lower() == "delivery-status"
-        )
+        return report_type(next(parts_of(self._message))) in ("", "delivery-status")
 
     @property
     def is_bulk(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from messaging.errors import ConfigurationError
 from messaging.mail import verp
+from messaging.receive.charsets import decode
 from messaging.receive.classify.originals import returned_headers
 from messaging.receive.classify.report_fields import REPORT_TYPES
 from messaging.receive.message_ids import all_spelled, spelled
@@ -78,7 +79,7 @@ def _in_texts(message: ParsedMail) -> Iterator[str]:
             and part.content_type.startswith(("text/", "application/", "multipart/"))
             and b"message" in part.content[:MAX_TEXT_CHARS].lower()
         ):
-            yield from _lines(part.text())
+            yield from _lines(decode(part.content[:MAX_TEXT_CHARS], part.parameters.get("charset")))
     yield from _lines(message.rule_text)
     yield from (spelled(found) or "" for found in _ID_IN_TEXT.findall(message.rule_text))
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from messaging.receive.charsets import decode, storable
 from messaging.receive.parsed import Part
 
 REPORT_TYPES = frozenset({"message/delivery-status", "message/global-delivery-status"})
@@ -38,15 +39,15 @@ class Report(NamedTuple):
 
 
 def report_text(part: Part) -> str:
-    """The content of a report's part, with a transfer encoding removed that is still there."""
-    content = part.content
+    """The content of a report's part, with a transfer encoding removed that is still there; its first MiB."""
+    content = part.content[:MAX_REPORT_CHARS]
     encoding = (part.headers.first("Content-Transfer-Encoding") or "").strip().lower()
     if encoding == "base64" and b":" not in content[:200]:
         try:
             content = base64.b64decode(content)
         except binascii.Error:
             pass  # none, or a broken one: the fields are looked for in it as it is
-    return content[:MAX_REPORT_CHARS].decode("utf-8", "replace") if content is not part.content else part.text()
+    return storable(decode(content, part.parameters.get("charset")))
 
 
 def read_report(text: str) -> Report:

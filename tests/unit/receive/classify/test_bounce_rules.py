@@ -16,7 +16,7 @@ from messaging.receive.classify.chain import classify
 from messaging.receive.classify.references import bounce_references, receipt_references, verp_record_id
 from messaging.receive.classify.report_fields import address, read_report
 from messaging.receive.classify.summary import summarise
-from messaging.receive.parse import ParseLimits, parse
+from messaging.receive.parse import ParseLimits, parse, parse_envelope
 from messaging.receive.parsed import ParsedMail
 from messaging.receive.vocabulary import BounceKind, BounceReason, MailType
 
@@ -169,6 +169,16 @@ def test_a_message_id_in_the_quoted_original_counts_and_the_reports_own_does_not
     body = f"<gone@far.example>: no\r\n\r\n{original}"
     assert bounce_references(text(body)) == ("<sent@shop.example>",)
     assert bounce_references(report(GONE, returned="Message-ID: <r1@far.example>\r\n")) == ()
+
+
+def test_of_a_report_too_large_the_header_is_read() -> None:
+    head = HEAD + "X-Failed-Recipients: gone@far.example\r\nIn-Reply-To: <sent@shop.example>\r\n"
+    found = classify(
+        parse_envelope(f"{head}Content-Type: multipart/report; boundary=b\r\n\r\n".encode(), ParseLimits())
+    )
+    assert found.type is MailType.BOUNCE
+    assert [one.recipient for one in found.recipients] == ["gone@far.example"]
+    assert found.original_message_id == "<sent@shop.example>"
 
 
 def test_a_long_message_id_of_any_octets_is_hashed() -> None:
