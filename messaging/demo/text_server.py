@@ -51,7 +51,8 @@ MAX_CALLBACKS = 100
 
 _FORM = "application/x-www-form-urlencoded"
 _NUMBER = re.compile(r"\+[1-9]\d{6,14}")
-_MESSAGES = f"/2010-04-01/Accounts/{ACCOUNT}/Messages.json"
+_ACCOUNT = f"/2010-04-01/Accounts/{ACCOUNT}"
+_MESSAGES = f"{_ACCOUNT}/Messages.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ class TextServer:
         self._auth_token = auth_token
         self._lock = threading.Lock()
         self._has_throttled = False
+        #: What this process took, newest first.
+        self._resources: list[dict[str, Any]] = []
 
     def is_authorised(self, header: str) -> bool:
         """Whether this is the account's login (RFC 7617)."""
@@ -89,7 +92,22 @@ class TextServer:
             told = {"AccountSid": ACCOUNT, "ApiVersion": "2010-04-01", "From": form["From"], "To": form["To"]}
             told |= {"MessageSid": sid, "SmsSid": sid}
             threading.Thread(target=self._follow, args=(form["StatusCallback"], told), daemon=True).start()
-        return Reply(201, _resource(sid, form), {})
+        resource = _resource(sid, form)
+        with self._lock:
+            self._resources.insert(0, resource)
+        return Reply(201, resource, {})
+
+    def read(self, path: str, query: Mapping[str, str]) -> Reply | None:
+        """The account, or the messages to a number, newest first; None for what is neither."""
+        if path == f"{_ACCOUNT}.json":
+            return Reply(200, {"sid": ACCOUNT, "friendly_name": "Demo", "status": "active", "type": "Full"}, {})
+        if path != _MESSAGES:
+            return None
+        with self._lock:
+            found = [resource for resource in self._resources if query.get("To") in (None, resource["to"])]
+        size = int(query.get("PageSize", "50"))
+        page = {"messages": found[:size], "page": 0, "page_size": size, "next_page_uri": None, "uri": path}
+        return Reply(200, page, {})
 
     def _throttling(self, to: str) -> Reply | None:
         with self._lock:
@@ -169,6 +187,9 @@ def _error(status: int, code: int, message: str, headers: Mapping[str, str] | No
     return Reply(status, {"code": code, "message": message, "more_info": more, "status": status}, headers or {})
 
 
+_UNAUTHORISED = _error(401, 20003, "Authenticate", {"WWW-Authenticate": 'Basic realm="Twilio API"'})
+
+
 def _resource(sid: str, form: Mapping[str, str]) -> dict[str, Any]:
     now = formatdate()
     return {
@@ -214,12 +235,25 @@ class _Handler(BaseHTTPRequestHandler):
             return self._say(_error(400, 20001, "A Content-Length is required"))
         body = self.rfile.read(int(length)).decode("utf-8", "replace")
         if self.path != _MESSAGES:
-            return self._say(_error(404, 20404, f"The requested resource {self.path} was not found"))
-        if not self.server.texts.is_authorised(self.headers.get("Authorization", "")):
-            return self._say(_error(401, 20003, "Authenticate", {"WWW-Authenticate": 'Basic realm="Twilio API"'}))
+            return self._say(self._unknown())
+        if not self._is_authorised():
+            return self._say(_UNAUTHORISED)
         # Another media type has no parameters for Twilio.
         is_form = self.headers.get_content_type() == _FORM
         return self._say(self.server.texts.create(dict(parse_qsl(body, keep_blank_values=True)) if is_form else {}))
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        found = self.server.texts.read(parts.path, dict(parse_qsl(parts.query)))
+        if found is not None and not self._is_authorised():
+            found = _UNAUTHORISED
+        self._say(found or self._unknown())
+
+    def _is_authorised(self) -> bool:
+        return self.server.texts.is_authorised(self.headers.get("Authorization", ""))
+
+    def _unknown(self) -> Reply:
+        return _error(404, 20404, f"The requested resource {self.path} was not found")
 
     def _say(self, reply: Reply) -> None:
         body = json.dumps(reply.said).encode()

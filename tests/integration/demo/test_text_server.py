@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ import pytest
 from twilio.request_validator import RequestValidator
 
 from messaging.demo.text_server import ACCOUNT, OPTED_OUT, SENDER, SWITCHED_OFF, THROTTLED, TOKEN_VARIABLE
+from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig
+from messaging.sms.providers.http import HttpClient, HttpLimits
+from messaging.sms.providers.twilio import Twilio
 
 PATIENCE_SECONDS = 30.0
 TOKEN = "0123456789abcdef"
@@ -196,3 +201,21 @@ def test_a_server_that_is_started_again_keeps_its_port(server: TextProcess) -> N
     assert server.port == port
     server.post(MESSAGE)
     assert len({fact["sid"] for fact in server.journal("text taken")}) == 2
+
+
+def test_the_account_and_what_was_taken_can_be_read(server: TextProcess) -> None:
+    sid = server.post(MESSAGE)[1]["sid"]
+    client = HttpClient(HttpLimits(connect_seconds=10, read_seconds=10, reply_seconds=10))
+    account = {"api_key": ACCOUNT, "api_endpoint": f"http://127.0.0.1:{server.port}/2010-04-01"}
+    config = ProviderConfig(1, 1, "TWILIO", api_secret=TOKEN, sender_number=SENDER, **account)
+    sms = OutgoingSms(1, MESSAGE["To"], MESSAGE["Body"])
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    try:
+        assert Twilio().try_account(config, client) is None
+        refused = Twilio().try_account(replace(config, api_secret="another"), client)
+        assert refused is not None
+        assert refused.code == "20003"
+        assert list(Twilio().find_sent(config, sms, client, since)) == [Accepted(sid)]
+        assert list(Twilio().find_sent(config, replace(sms, phone_number=THROTTLED), client, since)) == []
+    finally:
+        client.close()
