@@ -20,7 +20,7 @@ from messaging.receive.hold import Hold
 from messaging.receive.identity import body_of
 from messaging.receive.mailbox_checks import INBOX
 from messaging.receive.message_ids import spelled
-from messaging.receive.pop3 import MAX_HEADER_BYTES, CommandRefused, Entry, Pop3Session, TooLong
+from messaging.receive.pop3 import MAX_HEADER_BYTES, CommandRefused, Entry, MaildropBusy, Pop3Session, TooLong
 from messaging.receive.run import Run
 from messaging.receive.stored_uids import StoredUid, find_stored
 from messaging.receive.vocabulary import TruncationReason
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 #: Sessions of one run: one more after each message that has no end.
 MAX_SESSIONS = 5
+#: Messages of one run that the server refuses to give out.
+MAX_REFUSED = 1000
 #: Ids that are looked up at once.
 LOOK_UP_UIDS = 1000
 
@@ -61,6 +63,7 @@ class _Drain:
         self._origin = Origin(run.mailbox.config_id, run.mailbox.tenant_id, INBOX)
         #: Messages that were read in this run; those that are kept on the server cost no place.
         self._taken = 0
+        self._refused = 0
         #: Number and id of what is stored and still to be deleted, as its session was broken off.
         self._left_over: set[tuple[int, str | None]] = set()
         #: Likewise of messages at which a session broke.
@@ -71,7 +74,13 @@ class _Drain:
     def drain(self) -> None:
         failure: ReceiveError | None = None
         for _ in range(MAX_SESSIONS):
-            session = self._open_session()
+            try:
+                session = self._open_session()
+            except MaildropBusy:
+                # Some servers take a while to see that the session before is gone.
+                if failure is not None:
+                    break
+                raise
             stuck_before = len(self._stuck)
             try:
                 self._go_through(session)
@@ -104,15 +113,16 @@ class _Drain:
     def _go_through(self, session: Pop3Session) -> None:
         """Raises: TooLong, where the session is over and another one may go on."""
         for entry, uid, stored in self._identified(session, session.entries()):
-            if self._run.is_over or self._taken >= self._run.settings.batch_limit:
+            if self._run.is_over or self._taken >= self._run.settings.batch_limit or self._refused >= MAX_REFUSED:
                 return
             if (entry.number, uid) in self._stuck or (stored is not None and stored.is_unparsed):
                 continue
             try:
                 self._take(session, entry, uid, stored)
             except CommandRefused as exc:
-                # Of this message: another session deleted it, or the server cannot read it.
-                self._taken += 1
+                # Of this message: another session deleted it, or the server cannot read it. It costs no place, as it
+                # will be refused again; so many do, as each costs a round trip.
+                self._refused += 1
                 logger.warning("a message is left: %s", exc, extra={"config_id": self._origin.config_id})
             except TooLong:
                 raise

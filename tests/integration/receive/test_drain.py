@@ -255,6 +255,37 @@ def test_a_message_that_is_refused_as_busy_is_not_the_whole_maildrop(
         assert (stored.names(), server.uids) == (["b"], ["uid-1"])
 
 
+def test_a_batch_of_messages_that_the_server_refuses_keeps_no_other_waiting(
+    make_fetch: MakeFetch, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ScriptedPop3Server(mails(*"abcd")) as server:
+        for number in (1, 2, 3):
+            server.on(f"RETR {number}", "-ERR message is damaged")
+        fetch = make_fetch(server, batch_limit=2)
+        assert (fetch(), stored.names()) == (1, ["d"])
+        monkeypatch.setattr("messaging.receive.drain.MAX_REFUSED", 2)
+        server.commands.clear()
+        assert (fetch(), server.count("RETR")) == (0, 2)
+
+
+def test_a_maildrop_that_is_still_locked_by_the_broken_session_hides_no_failure(
+    make_fetch: MakeFetch, stored: Stored
+) -> None:
+    with ScriptedPop3Server(mails("a", "b")) as server:
+        server.on("RETR 1", close=True)
+        original = server.rule_for
+
+        def lock(line: str) -> Any:
+            if line == "RETR 1":
+                server.on("PASS", "-ERR [IN-USE] another session")
+            return original(line)
+
+        server.rule_for = lock  # type: ignore[method-assign]
+        with pytest.raises(ReceiveError, match="retrieving message 1"):
+            make_fetch(server)()
+        assert (stored.names(), server.sessions) == ([], 2)
+
+
 def test_a_server_that_breaks_at_every_message_is_left_after_a_few_sessions(make_fetch: MakeFetch) -> None:
     with ScriptedPop3Server(mails(*"abcdefgh")) as server:
         server.on("RETR", close=True)
