@@ -158,15 +158,18 @@ class Pop3Session:
         """RFC 5034; the token does not fit into the line of the command, so it answers the server's challenge."""
         self._client.ask("AUTH XOAUTH2")
         answer = self._client.ask(base64.b64encode(credential.xoauth2(self._login.username)).decode("ascii"))
-        if answer.startswith(b"+ "):
-            # A refusal begins with a challenge that says why, in JSON; the server waits for an empty answer to it.
-            reason = answer[2:]
-            with suppress(binascii.Error):
-                reason = base64.b64decode(reason, validate=True)
-            try:
-                self._client.ask("")
-            except poplib.error_proto as exc:
-                raise poplib.error_proto(b"%s (%s)" % (_octets(exc), reason)) from exc
+        if answer[:3].upper() == b"+OK":
+            return
+        # A refusal begins with a challenge that says why, in JSON; the server waits for an empty answer to it.
+        reason = answer[1:].strip()
+        with suppress(binascii.Error):
+            reason = base64.b64decode(reason, validate=True)
+        said = b"-ERR"
+        try:
+            self._client.ask("")
+        except poplib.error_proto as exc:
+            said = _octets(exc)
+        raise poplib.error_proto(b"%s (%s)" % (said, reason))
 
     def entries(self) -> list[Entry]:
         """All messages by number, each with its size and, where the server knows UIDL, its unique id.

@@ -3,7 +3,7 @@
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
@@ -293,3 +293,18 @@ def test_whatever_a_server_says_is_an_answer_or_an_error_of_ours(
                 assert len(session.header(entry.number)) <= 4000
                 assert len(session.retrieve(entry.number, 4000)) <= 4000
             session.quit()
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_refused"),
+    [(["+", "+OK"], False), (["+ ", "+"], True), (["+", "-ERR no"], True), (["-ERR unknown mechanism"], True)],
+)
+def test_a_challenge_is_one_with_and_without_a_space(connect: Open, answers: list[str], is_refused: bool) -> None:
+    with ScriptedPop3Server() as server:
+        for on, answer in zip(("AUTH", ""), answers, strict=False):
+            if answer != "+OK":
+                server.on(on or "dXNlcj", answer)
+        server.on("dXNlcj", "+OK")
+        session = connect(server.port, read_timeout_seconds=5)
+        with pytest.raises(LoginRefused) if is_refused else nullcontext():
+            session.log_in(Credential("t0ken", is_token=True))
