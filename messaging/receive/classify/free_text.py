@@ -38,11 +38,16 @@ def read_text(message: ParsedMail, named: list[str] | None = None) -> tuple[Boun
     delivered = None if delayed else _delivered(message, text)
     subject = message.subject or ""
     found = list(_evidence(text, addresses))
+    is_only = len(found) == 1
     # What stands before the only recipient; for one of several also what is said of all.
-    others = (text if len(found) > 1 else text.removesuffix(found[0][1]), subject)
-    return tuple(
-        _recipient(address, evidence, others, delayed=delayed, delivered=delivered) for address, evidence in found
-    )
+    before = text.removesuffix(found[0][1]) if is_only else text
+    recipients = []
+    for address, evidence in found:
+        # What the far end answered tells more than what a server says of it.
+        answers = _ANSWER.findall(evidence) or (_ANSWER.findall(before) if is_only else [])
+        texts = tuple(one for one in ("\n".join(answers), evidence, before, subject) if one)
+        recipients.append(_recipient(address, evidence, texts, delayed=delayed, delivered=delivered))
+    return tuple(recipients)
 
 
 def is_delayed(message: ParsedMail, text: str) -> bool:
@@ -57,10 +62,9 @@ def refine(text: str, address: str | None, *, is_only: bool) -> str:
 
 
 def _recipient(
-    address: str | None, evidence: str, others: tuple[str, ...], *, delayed: bool, delivered: str | None
+    address: str | None, evidence: str, texts: tuple[str, ...], *, delayed: bool, delivered: str | None
 ) -> BounceRecipient:
-    # What the far end answered tells more than what a server says of it.
-    texts = tuple(text for text in ("\n".join(_ANSWER.findall(evidence)), evidence, *others) if text)
+    """What `texts`, the most telling first, say of one address; `evidence` is what is kept of them."""
     reply = next((found for text in texts if (found := codes.reply_code(text))), None)
     class_ = reply[0] if reply else None
     status = next((found for text in texts if (found := codes.enhanced_code(text, class_))), None) or next(
