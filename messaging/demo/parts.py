@@ -130,9 +130,7 @@ class Parts:
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A worker for mailboxes, a second one for mail, one for text messages and requests; what speaks HTTP."""
-        argv = programs.worker(queues=[settings.queues.mail_fetch], name="fetch", concurrency=2)
-        self._start(settings, "fetch", argv, stop_seconds=None, **environment.FETCHING_TIMES)
+        """A second worker for mail, one for text messages and requests; what speaks HTTP; a worker for mailboxes."""
         self._start_mail_worker(settings, "mail-2")
         queues = [settings.queues.sms_send, settings.queues.mail_request]
         argv = programs.worker(queues=queues, name="sms", concurrency=2)
@@ -144,6 +142,9 @@ class Parts:
         login = f"demo:{self.flower_password}"
         argv = programs.flower(address=address, port=port)
         self._start(settings, "flower", argv, stop_seconds=IDLE_STOP_SECONDS, FLOWER_BASIC_AUTH=login)
+        # Last: beat's first tick for mailboxes comes 15 s after its start.
+        argv = programs.worker(queues=[settings.queues.mail_fetch], name="fetch", concurrency=2)
+        self._start(settings, "fetch", argv, stop_seconds=None, **environment.FETCHING_TIMES)
 
     def _start_mail_worker(self, settings: Settings, name: str) -> None:
         argv = programs.worker(queues=[settings.queues.mail_send], name=name, concurrency=4)
