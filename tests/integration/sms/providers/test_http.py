@@ -196,12 +196,14 @@ def test_a_reply_before_the_whole_body_is_a_reply() -> None:
 
 
 def test_a_look_up_that_gets_no_reply_is_not_uncertain(server: ProviderServer) -> None:
-    server.next.extend([Fault.RESET_AFTER, Fault.NO_REPLY])
-    with client_of(HttpLimits(5, 5, 0.2)) as client:
-        for code in ("HTTP_CONNECT", "HTTP_TIMEOUT"):
-            with pytest.raises(DeliveryError) as raised:
-                client.get(server.url, headers={})
-            assert (raised.value.code, raised.value.is_uncertain) == (code, False)
+    server.next.extend([Fault.RESET_AFTER, Fault.NO_REPLY, Fault.RESET_AFTER])
+    for code, reply_seconds in (("HTTP_CONNECT", 30), ("HTTP_TIMEOUT", 0.2)):
+        with client_of(HttpLimits(5, 30, reply_seconds)) as client, pytest.raises(DeliveryError) as raised:
+            client.get(server.url, headers={})
+        assert (raised.value.code, raised.value.is_uncertain) == (code, False)
+    with client_of(HttpLimits(5, 30, 30)) as client, pytest.raises(DeliveryError) as raised:
+        client.post(server.url, headers={}, body=b"x", is_reading=True)
+    assert (raised.value.code, raised.value.is_uncertain) == ("HTTP_CONNECT", False)
 
 
 def test_a_name_that_does_not_resolve_is_no_connection() -> None:
