@@ -151,7 +151,9 @@ class World:
 
     def accept(self, recipients: Sequence[str], *, is_prepared: bool) -> int:
         """A record; prepared as if an attempt had been made and given back."""
-        prepared = {"prepared_at": text("now()"), **self.records.kind.prepared(len(self.last))} if is_prepared else {}
+        # Its id is not known yet, and its Message-ID must be no other record's.
+        unlike_any_id = -1 - len(self.last)
+        prepared = {"prepared_at": text("now()"), **self.records.kind.prepared(unlike_any_id)} if is_prepared else {}
         record_id = self.records.one(to=recipients, **prepared)
         if is_prepared:
             self.charged_before.add(record_id)
