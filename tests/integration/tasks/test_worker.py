@@ -197,7 +197,7 @@ def test_a_send_that_hangs_ends_the_process_within_the_grace(settings: Settings,
     assert done.stdout == "SIGTERM\n"
     assert [line["event"] for line in lines if line["level"] in ("critical", "error")] == [
         "a send hangs; the worker ends, to be started anew",
-        "sends did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them",
+        "sends or fetches did not end within DELIVERY__STOP_GRACE_SECONDS, the worker ends without them",
     ]
     assert time.monotonic() - started < 5 + 8 + 10  # one look, the grace, the start
 
