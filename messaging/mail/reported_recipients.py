@@ -61,8 +61,9 @@ def meant(recipients: Sequence[str], results: Results, reported: Sequence[Report
     """
     by_name: dict[str, ReportedRecipient] = {}
     unknown: list[ReportedRecipient] = []
+    spellings = Spellings(recipients)
     for one in reported:
-        address = named(recipients, one.names)
+        address = spellings.named(one.names)
         if address is None:
             unknown.append(one)
         elif address not in by_name or (one.is_permanent and not by_name[address].is_permanent):
@@ -81,21 +82,34 @@ def _reached(recipients: Sequence[str], results: Results) -> list[str]:
     return [r for r in recipients if r not in results or results[r]["result"] not in _NOT_REACHED]
 
 
-def named(recipients: Sequence[str], names: Iterable[str]) -> str | None:
-    """The recipient that one of these names means, the first name that fits wins; None when none does.
+class Spellings:
+    """The recipients of a record, to be known by what reports call them; made once for many names."""
 
-    As it stands, then in any case and form, then without what follows a plus (RFC 5233), as a server may report the
-    mailbox that `user+tag` led to; a name without a domain (`LOCAL; user`) is a local part. A name that fits two
-    recipients alike is nobody's.
-    """
-    whole, local = _partition(names)
-    for key, given in ((_bare, whole), (_key, whole), (_key_of_mailbox, whole), (_local_part, local)):
-        ours = _by_key(recipients, key)
-        for name in given:
-            found = ours.get(key(name), [])
-            if len(found) == 1:
-                return found[0]
-    return None
+    def __init__(self, recipients: Sequence[str]) -> None:
+        self._recipients = recipients
+        self._by_key: dict[Callable[[str], str], dict[str, list[str]]] = {}
+
+    def named(self, names: Iterable[str]) -> str | None:
+        """The recipient that one of these names means, the first name that fits wins; None when none does.
+
+        As it stands, then in any case and form, then without what follows a plus (RFC 5233), as a server may report the
+        mailbox that `user+tag` led to; a name without a domain (`LOCAL; user`) is a local part. A name that fits two
+        recipients alike is nobody's.
+        """
+        whole, local = _partition(names)
+        for key, given in ((_bare, whole), (_key, whole), (_key_of_mailbox, whole), (_local_part, local)):
+            for name in given:
+                found = self._with(key).get(key(name), [])
+                if len(found) == 1:
+                    return found[0]
+        return None
+
+    def _with(self, key: Callable[[str], str]) -> dict[str, list[str]]:
+        if key not in self._by_key:
+            found = self._by_key.setdefault(key, {})
+            for recipient in self._recipients:
+                found.setdefault(key(recipient), []).append(recipient)
+        return self._by_key[key]
 
 
 def _partition(names: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -105,13 +119,6 @@ def _partition(names: Iterable[str]) -> tuple[list[str], list[str]]:
     for name in names:
         (whole if "@" in name else local).append(name)
     return whole, local
-
-
-def _by_key(recipients: Sequence[str], key: Callable[[str], str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for recipient in recipients:
-        found.setdefault(key(recipient), []).append(recipient)
-    return found
 
 
 def _bare(address: str) -> str:

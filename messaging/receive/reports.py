@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from messaging.mail.reported_recipients import ReportedRecipient, bounce_code, named
+from messaging.mail.reported_recipients import ReportedRecipient, Spellings, bounce_code
 from messaging.receive.dates import parse_date
 from messaging.receive.vocabulary import NO_COMPLAINT, USELESS_ADDRESS, BounceKind, MailType
 
@@ -75,7 +75,8 @@ def narrowed(mail: Mapping[str, Any], recipients: Sequence[str]) -> Narrowed | N
     None: it stays as it is.
     """
     told: Sequence[Mapping[str, Any]] = mail["bounce_recipients"] or ()
-    ours = [one for one in told if not one.get("from_text") or named(recipients, _names(one)) is not None]
+    spellings = Spellings(recipients)
+    ours = [one for one in told if not one.get("from_text") or spellings.named(_names(one)) is not None]
     if not ours or len(ours) == len(told):
         return None
     return Narrowed(ours, [one["recipient"] for one in ours if one["kind"] in _FAILED and one.get("recipient")])

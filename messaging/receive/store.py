@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, select
+from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, select, text
 from sqlalchemy.exc import DBAPIError
 
 from messaging import metrics
@@ -34,6 +34,19 @@ logger = logging.getLogger(__name__)
 MAX_RACES = 5
 #: SQLSTATE classes that speak of the values: data exception, integrity, a limit of PostgreSQL's such as a JSON's depth.
 _ABOUT_THE_VALUES = frozenset({"22", "23", "54"})
+#: Characters of rows as JSON that are sent at once. PostgreSQL breaks the connection at 1 GiB, which looks as if it
+#: were away; a text of nothing but control characters is six times as long there.
+MAX_ROWS_CHARS = 256 * 1_048_576
+#: Octets of mails from which on a statement gets more time than others, and how much: a mail that takes longer than
+#: `DATABASE__STATEMENT_TIMEOUT_SECONDS` whenever it is tried would stand in the way of all behind it.
+QUICK_OCTETS, MILLISECONDS_PER_MIB = 4 * 1_048_576, 1_000
+
+#: For the rest of the transaction; what gives more time, or endless time ('0'), stays. Parameter `milliseconds`.
+_GIVE_TIME = text("""
+    SELECT set_config('statement_timeout', CAST(CAST(:milliseconds AS bigint) AS text), true)
+    WHERE current_setting('statement_timeout') <> '0'
+        AND CAST(current_setting('statement_timeout') AS interval) < :milliseconds * interval '1 millisecond'
+""")
 
 _t = MAIL_RECEIVE_RECORD.c
 _INSERT = insertion()
@@ -110,6 +123,10 @@ class _Overtaken(Exception):
     """Somebody else has just stored one of these mails."""
 
 
+class _TooMuch(Exception):
+    """The database cannot be sent these mails at once."""
+
+
 class Store:
     """Where received mails are kept; one per process, any thread."""
 
@@ -142,7 +159,7 @@ class Store:
         for group in _with_distinct_keys(arrivals):
             try:
                 kept = self._keep(group)
-            except (DBAPIError, UnicodeError) as exc:
+            except (DBAPIError, UnicodeError, _TooMuch) as exc:
                 if isinstance(exc, DBAPIError) and is_away(exc):
                     raise
                 kept = None
@@ -155,7 +172,7 @@ class Store:
     def _keep_alone(self, arrival: Arrival) -> Kept:
         try:
             return self._keep([arrival])[0]
-        except (DBAPIError, UnicodeError) as exc:
+        except (DBAPIError, UnicodeError, _TooMuch) as exc:
             if isinstance(exc, DBAPIError) and (sqlstate(exc) or "")[:2] not in _ABOUT_THE_VALUES:
                 raise
             logger.exception("the database refuses a mail", extra={"server_uid": arrival.incoming.server_uid})
@@ -221,7 +238,10 @@ class Store:
             for plan in plans:
                 self._lay_down(plan)
             with self._engine.begin() as connection:
+                _give_time(connection, sum(len(plan.arrival.incoming.octets) for plan in plans))
                 rows = json.dumps([self._row(connection, plan) for plan in plans], ensure_ascii=False)
+                if len(rows) > MAX_ROWS_CHARS:
+                    raise _TooMuch
                 ids = {row.message_id: row.id for row in connection.execute(_INSERT, {"rows": rows})}
                 if len(ids) < len(plans):
                     raise _Overtaken
@@ -254,6 +274,11 @@ class Store:
             "content_id": content_id and storable(content_id),
             "size": laid.size,
         }
+
+
+def _give_time(connection: Connection, octets: int) -> None:
+    if octets > QUICK_OCTETS:
+        connection.execute(_GIVE_TIME, {"milliseconds": octets * MILLISECONDS_PER_MIB // 1_048_576})
 
 
 def _verdict(arrival: Arrival, taken: dict[str, Stored]) -> _Plan | Kept:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 from sqlalchemy.exc import DBAPIError
 
 from messaging.files import FileStore
+from messaging.receive import store as store_module
 from messaging.receive.arrival import Arrival, Incoming, Origin, Reader
 from messaging.receive.classification import BounceRecipient, Classification
 from messaging.receive.parse import ParseLimits, parse
@@ -242,6 +243,50 @@ def test_a_mail_that_the_database_refuses_for_its_values_is_stored_as_an_envelop
         (None, False),
         ("PARSE_FAILED", True),
         (None, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configured", "octets", "given"),
+    [
+        ("2s", store_module.QUICK_OCTETS * 2, "8s"),
+        ("2s", 1_000, "2s"),
+        ("2min", store_module.QUICK_OCTETS * 2, "2min"),
+        ("0", store_module.QUICK_OCTETS * 2, "0"),
+    ],
+    ids=["large", "small", "patient", "endless"],
+)
+def test_a_large_mail_gets_the_time_that_it_takes(
+    store: Store, engine: Engine, rows: Rows, configured: str, octets: int, given: str
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                " NEW.from_name = current_setting('statement_timeout'); RETURN NEW; END $$"
+            )
+        )
+        connection.execute(
+            text("CREATE TRIGGER note BEFORE INSERT ON mail_receive_record FOR EACH ROW EXECUTE FUNCTION note()")
+        )
+    event.listen(
+        engine, "begin", lambda connection: connection.exec_driver_sql(f"SET statement_timeout = '{configured}'")
+    )
+    head = mail("<large@x>", "")
+    list(store.keep([read(head + b"x" * (octets - len(head)))]))
+    assert [row["from_name"] for row in rows()] == [given]
+
+
+def test_what_the_database_cannot_be_sent_at_once_is_stored_as_an_envelope(
+    store: Store, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "MAX_ROWS_CHARS", 5_000)
+    control_characters = mail("<2@x>", "\x01" * 1_000)
+    list(store.keep([read(mail("<1@x>")), read(control_characters, 2), read(mail("<3@x>"), 3)]))
+    assert [(row["truncation_reason"], row["body_text"] is None, row["eml_file_id"] is None) for row in rows()] == [
+        (None, False, True),
+        ("PARSE_FAILED", True, False),
+        (None, False, True),
     ]
 
 
