@@ -64,6 +64,7 @@ def check() -> int:
     import messaging.mail.models
     import messaging.provisioning
     import messaging.quota
+    import messaging.receive.models
     import messaging.sms.models
     import messaging.suppression  # noqa: F401
     from messaging.db import schema
