@@ -8,7 +8,7 @@ from email.utils import format_datetime
 from itertools import count
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from messaging import suppression, tenancy
@@ -289,3 +289,27 @@ def test_an_answer_changes_nothing(desk: Desk, subject: str, more: str) -> None:
     assert ReturnPath(desk).gets(answer) == LinkCounts()
     assert desk.records.row(record_id) == before
     assert desk.deliver(desk.records.one()) == {"sent": 1}
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [
+        "From: <>\nAuto-Submitted: auto-replied\n",
+        f"From: {A}\nReturn-Path: <>\n",
+        f"From: {A}\nPrecedence: bulk\n",
+        f"From: {A}\nPrecedence: list\n",
+    ],
+    ids=["auto-replied", "null-return-path", "bulk", "list"],
+)
+def test_a_machine_is_never_answered(desk: Desk, signs: str) -> None:  # bounce-06
+    desk.deliver(desk.records.one())
+    assert "\nAuto-Submitted: auto-generated\n" in header_of(desk)
+    accepted = select(func.count()).select_from(MAIL_SEND_RECORD)
+    with desk.own.connect() as connection:
+        before = connection.execute(accepted).scalar_one()
+    ReturnPath(desk).gets(
+        f"{signs}To: shop@example.org\nSubject: Order 17\nMessage-ID: <answer@example.net>\n\nThanks.\n"
+    )
+    with desk.own.connect() as connection:
+        assert connection.execute(accepted).scalar_one() == before == 1
+    assert len(desk.server.transactions) == 1
