@@ -19,6 +19,8 @@ _MAX_LINES = 20_000
 _LINE_END = re.compile(rb"\r{0,3}\n|\r")
 _BLANK_LINE = re.compile(rb"\n\r{0,3}\n|\r\r(?!\r?\n)|\n\r(?!\r{0,2}\n)")
 _FIELD = re.compile(r"([!-9;-~]+)[ \t]*:")
+#: A field with all its lines, as nearly every one is written.
+_WHOLE_FIELD = re.compile(r"([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)(?:\n|\Z)")
 #: A line of which nobody would think that it is text.
 _FIELD_FOR_SURE = re.compile(r"[A-Za-z][A-Za-z0-9-]*:[ \t]|[A-Za-z]+-[A-Za-z0-9-]+:")
 _FOLD = re.compile(r"[\r\n]+")
@@ -30,11 +32,16 @@ class Headers:
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         """`fields` hold the values as written, folded; octets beyond ASCII as surrogates (`surrogateescape`)."""
         self._names = [name.lower() for name, _ in fields]
+        # Rules ask for the same fields again and again: each is unfolded once, and decoded once.
         self._raw: dict[str, list[str]] = {}
         self._decoded: dict[str, list[str]] = {}
         self._mailboxes: dict[str, list[Mailbox]] = {}
         for name, (_, value) in zip(self._names, fields, strict=True):
-            self._raw.setdefault(name, []).append(value)
+            unfolded = _FOLD.sub("", value) if "\n" in value or "\r" in value else value
+            if name in self._raw:
+                self._raw[name].append(unfolded)
+            else:
+                self._raw[name] = [unfolded]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -47,21 +54,21 @@ class Headers:
 
     def raw(self, name: str) -> list[str]:
         """The values as written, unfolded, encoded words as they are; not safe to store."""
-        return [_FOLD.sub("", value) for value in self._raw.get(name.lower(), ())]
+        return list(self._raw.get(name.lower(), ()))
+
+    def first_raw(self, name: str) -> str | None:
+        """The first value as written, unfolded; None without the field."""
+        values = self._raw.get(name.lower())
+        return values[0] if values else None
 
     def all(self, name: str) -> list[str]:
         """The values, decoded and unfolded."""
-        wanted = name.lower()
-        if wanted not in self._raw:
-            return []
-        # Rules ask for the same fields again and again, and decoding a long one takes its time.
-        if wanted not in self._decoded:
-            self._decoded[wanted] = [decode_words(value) for value in self.raw(wanted)]
-        return list(self._decoded[wanted])
+        return list(self._all(name.lower()))
 
     def first(self, name: str) -> str | None:
         """The first value, decoded and unfolded; None without the field, empty for a blank one."""
-        return next(iter(self.all(name)), None)
+        values = self._all(name.lower())
+        return values[0] if values else None
 
     def mailboxes(self, name: str) -> list[Mailbox]:
         """The addresses of all fields of this name, at most 10,000."""
@@ -72,6 +79,15 @@ class Headers:
             found = chain.from_iterable(map(parse_addresses, self.raw(wanted)))
             self._mailboxes[wanted] = list(islice(found, MAX_ADDRESSES))
         return list(self._mailboxes[wanted])
+
+    def _all(self, wanted: str) -> Sequence[str]:
+        values = self._raw.get(wanted)
+        if values is None:
+            return ()
+        decoded = self._decoded.get(wanted)
+        if decoded is None:
+            decoded = self._decoded[wanted] = [decode_words(value) for value in values]
+        return decoded
 
 
 def parse_headers(block: bytes) -> Headers:
@@ -101,7 +117,11 @@ def _fields(block: bytes) -> tuple[list[tuple[str, str]], int | None]:
     if b"\r" in block:
         # As `_LINE_END` has it, which would cost fifty times the memory.
         block = block.replace(b"\r\r\n", b"\n").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    lines = block.decode("ascii", "surrogateescape").split("\n", _MAX_LINES)
+    text = block.decode("ascii", "surrogateescape")
+    usual = _usual_fields(text)
+    if usual is not None:
+        return usual, None
+    lines = text.split("\n", _MAX_LINES)
     fields: list[tuple[str, str]] = []
     name, folded = "", [""]
     number: int | None
@@ -127,6 +147,21 @@ def _fields(block: bytes) -> tuple[list[tuple[str, str]], int | None]:
     if name:
         fields.append((name, "\n".join(folded)))
     return fields, number
+
+
+def _usual_fields(text: str) -> list[tuple[str, str]] | None:
+    """The fields of a block that holds nothing else, and not too many; None for any other."""
+    if text.count("\n") >= MAX_FIELDS:
+        return None
+    fields: list[tuple[str, str]] = []
+    at, end = 0, len(text)
+    while at < end:
+        field = _WHOLE_FIELD.match(text, at)
+        if field is None:
+            return None
+        fields.append((field[1], field[2]))
+        at = field.end()
+    return fields
 
 
 def _offset_of_line(block: bytes, number: int) -> int:
