@@ -6,7 +6,8 @@ import weakref
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DataError
 
 from messaging.errors import ConfigurationError
@@ -14,6 +15,9 @@ from messaging.settings import Settings
 
 #: A session that idles inside a transaction holds a snapshot, and old snapshots slow the claim; milliseconds.
 IDLE_IN_TRANSACTION_MILLISECONDS = 60_000
+
+#: SQLSTATE classes whose details are about statements and locks; those of all others repeat rows and values.
+_WITHOUT_VALUES = ("40", "42", "55")
 
 #: PostgreSQL major version this package needs.
 MINIMUM_POSTGRESQL = 16
@@ -68,8 +72,21 @@ def create_engine(
             "tcp_user_timeout": 15_000,
         },
     )
+    event.listen(engine, "handle_error", _leave_out_values)
     _engines.add(engine)
     return engine
+
+
+def _leave_out_values(context: ExceptionContext) -> None:
+    """Of an error the server's first sentence: its details are "Failing row contains ...", with body and addresses."""
+    found = context.original_exception
+    primary = getattr(getattr(found, "diag", None), "message_primary", None)
+    if primary is None or (getattr(found, "sqlstate", None) or "").startswith(_WITHOUT_VALUES):
+        return
+    told, found.args = str(found), (primary,)
+    raised = context.sqlalchemy_exception
+    if raised is not None:
+        raised.args = tuple(one.replace(told, primary) if isinstance(one, str) else one for one in raised.args)
 
 
 _decode = json.JSONDecoder().decode
