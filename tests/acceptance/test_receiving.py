@@ -156,7 +156,7 @@ class Scene:
 
     def worker_of(self, task_id: str) -> LocalWorker:
         """Who runs a task."""
-        for worker in self.fetchers:
+        for worker in filter(LocalWorker.is_running, self.fetchers):
             inspect = self.setup.app.control.inspect(destination=[worker.hostname()], timeout=20, limit=1)
             if any(task["id"] == task_id for task in inspect.active()[worker.hostname()]):
                 return worker
@@ -320,3 +320,14 @@ def test_a_worker_asked_to_end_in_the_middle_ends_and_the_next_one_goes_on(scene
     assert (lease["in_progress_since"], lease["last_seen_uid"]) == (None, 2 * GROUP)
     scene.fetch_until([held.config_id], [MANY])
     assert scene.ids_in(held.config_id) == held.message_ids
+
+
+def test_a_worker_asked_to_end_while_its_mailbox_says_nothing_ends_in_time_and_leaves_no_lock(
+    scene: Scene, gate: Gate
+) -> None:
+    held = scene.hold_many(gate)
+    held.worker.kill("SIGTERM")
+    assert held.worker.wait_exit(scene.setup.settings.delivery.stop_grace_seconds + 5) == 1
+    lease = scene.lease(held.config_id)
+    assert (lease["in_progress_since"], lease["last_seen_uid"]) == (None, GROUP)
+    assert len(scene.ids_in(held.config_id)) == GROUP
