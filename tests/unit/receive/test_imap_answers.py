@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from imapclient.exceptions import ProtocolError  # type: ignore[import-untyped]
 
-from messaging.receive.imap_answers import fetched, numbers
+from messaging.receive.imap_answers import Usual, fetched, numbers, usual_answer
 
 DATE = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -30,30 +30,54 @@ def test_numbers_of_a_search(answer: list[Any], found: list[int]) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        b'7 (UID 10 RFC822.SIZE 4321 INTERNALDATE "02-Mar-2026 09:00:00 +0000" BODY[HEADER]<0> {3}',
-        b'7 (INTERNALDATE "02-Mar-2026 09:00:00 +0000" FLAGS (\\Seen) UID 10 RFC822.SIZE 4321 BODY[HEADER] {3}',
+        b'* 7 FETCH (UID 10 RFC822.SIZE 4321 INTERNALDATE "02-Mar-2026 09:00:00 +0000" BODY[HEADER]<0> {3}\r\n',
+        b'* 7 FETCH (INTERNALDATE " 2-Mar-2026 10:00:00 +0100" FLAGS () UID 10 RFC822.SIZE 4321 BODY[HEADER] {3}\r\n',
     ],
 )
 def test_the_usual_answer_to_fetch(line: bytes) -> None:
-    [(uid, items)] = fetched([(line, b"abc"), b")"]).items()
-    assert uid == 10
-    assert items == {b"RFC822.SIZE": 4321, b"INTERNALDATE": DATE, b"BODY[HEADER]": b"abc"}
+    items = {b"RFC822.SIZE": 4321, b"INTERNALDATE": DATE}
+    assert usual_answer(line) == Usual(10, items, b"BODY[HEADER]", 3)
 
 
-def test_both_readers_of_an_answer_agree() -> None:
-    answer = [
-        (b'1 (UID 10 RFC822.SIZE 3 INTERNALDATE " 2-Mar-2026 10:00:00 +0100" BODY[]<0> {3}', b"abc"),
-        b")",
-        (b"2 (UID 11 RFC822.SIZE 0 BODY[]<0> {0}", b""),
-        b")",
-    ]
-    usual = fetched(answer)
-    # Flags behind the literal: not the usual shape any more.
-    other = fetched([answer[0], b" FLAGS ())", answer[2], b")"])
-    for uid in (10, 11):
-        assert usual[uid][b"RFC822.SIZE"] == other[uid][b"RFC822.SIZE"]
-        assert usual[uid][b"BODY[]"] == other[uid][b"BODY[]<0>"]
-    assert usual[10][b"INTERNALDATE"] == other[10][b"INTERNALDATE"] == DATE
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"* 7 FETCH (UID 10 FLAGS (\\Seen))\r\n",
+        b"* 7 FETCH (RFC822.SIZE 3 BODY[] {3}\r\n",
+        b"* 7 FETCH (UID 10 BODY[] {3333333333333333}\r\n",
+        b"* 7 FETCH (UID 10 BODY[] {3}\n",
+        b"* 12 EXISTS\r\n",
+        b"a1 OK done\r\n",
+        b"",
+    ],
+)
+def test_what_is_no_usual_answer(line: bytes) -> None:
+    assert usual_answer(line) is None
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "02-Mar-2026 09:00:00 +0000",
+        " 2-Mar-2026 10:00:00 +0100",
+        "01-Mar-2026 22:30:00 -1030",
+        "02-Mar-2026 9:00 +0000",
+    ],
+)
+def test_both_readers_of_an_answer_agree(date: str) -> None:
+    begin = f'1 (UID 10 RFC822.SIZE 3 INTERNALDATE "{date}" BODY[]<0> {{3}}'.encode()
+    usual = usual_answer(b"* " + begin.replace(b"(", b"FETCH (", 1) + b"\r\n")
+    assert usual is not None
+    [(uid, items)] = fetched([(begin, b"abc"), b")"]).items()
+    assert (usual.uid, usual.items[b"RFC822.SIZE"]) == (uid, items[b"RFC822.SIZE"])
+    assert usual.items[b"INTERNALDATE"] == items[b"INTERNALDATE"] == DATE
+
+
+@pytest.mark.parametrize("date", ["bad", "31-Feb-2026 09:00:00 +0000", "02-Mar-2026 25:00:00 +0000"])
+def test_a_date_that_is_none(date: str) -> None:
+    usual = usual_answer(f'* 1 FETCH (UID 10 INTERNALDATE "{date}" BODY[] {{3}}\r\n'.encode())
+    assert usual is not None
+    assert usual.items[b"INTERNALDATE"] is None
 
 
 @pytest.mark.parametrize(
