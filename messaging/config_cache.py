@@ -15,7 +15,7 @@ from messaging.category import MarkerCode
 from messaging.clock import Ticker, boot_seconds
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import foreign, owning_tenant
-from messaging.errors import PreparationError, RecordNotFound
+from messaging.errors import PreparationError, RecordNotFound, shown_value
 
 #: A configuration's columns; credentials as ciphertext.
 Config = Mapping[str, Any]
@@ -152,13 +152,15 @@ def find_visible_by_id(configs: Configs, config_id: int, tenant_id: int, *, what
     return config
 
 
-def own_config(engine: Engine, table: Table, config_id: int, *, what: str) -> Config:
+def own_config(engine: Engine, table: Table, config_id: object, *, what: str) -> Config:
     """A configuration of the current tenant as it stands now, disabled or not, secrets still encrypted.
 
     Raises:
         RecordNotFound: No such configuration in this tenant.
         TenantMismatch: It belongs to the platform.
     """
+    if not isinstance(config_id, int) or isinstance(config_id, bool):
+        raise TypeError(f"a {what} id is an int, not {shown_value(config_id)}")
     owner = owning_tenant()
     config = None
     if 1 <= config_id < 2**63:
@@ -168,5 +170,5 @@ def own_config(engine: Engine, table: Table, config_id: int, *, what: str) -> Co
             raise foreign(f"{what} {config_id}", tenancy.PLATFORM_TENANT_ID)
         config = None
     if config is None:
-        raise RecordNotFound(f"no {what} {config_id}")
+        raise RecordNotFound(f"no {what} {shown_value(config_id)}")
     return config

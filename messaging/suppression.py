@@ -247,11 +247,12 @@ def new_row(
     """The columns of an entry of the current tenant. Raises: as `add`."""
     if channel not in _SPELLING:
         raise EntryRejected("channel", channel, f"allowed: {MAIL}, {SMS}")
+    address = _text("address", address, MAX_ADDRESS_CHARS)
     spelled = mail_address(address) if channel == MAIL else address
     if not _SPELLING[channel].fullmatch(spelled) or "\x00" in spelled:
         allowed = "name@domain, the domain in ASCII" if channel == MAIL else "a number in E.164, e.g. +4915112345678"
         raise EntryRejected("address", address, f"allowed: {allowed}")
-    if reason not in SuppressionReason.__members__:
+    if str(reason) not in SuppressionReason.__members__:
         raise EntryRejected("reason", reason, f"allowed: {', '.join(SuppressionReason)}")
     if sender and channel == MAIL:
         raise EntryRejected("sender", sender, "only a number can be suppressed for one sender")
@@ -262,7 +263,7 @@ def new_row(
         "tenant_id": one_tenant(),
         "channel": channel,
         "address": _text("address", spelled, MAX_ADDRESS_CHARS),
-        "sender": _text("sender", sender_name(sender), MAX_SENDER_CHARS),
+        "sender": sender_name(_text("sender", sender, MAX_SENDER_CHARS)),
         "list": _text("list", list_name, MAX_LIST_CHARS),
         "reason": SuppressionReason(reason),
         "record_id": record_id,
@@ -312,7 +313,7 @@ def lift_opt_out(session: Session, *, number: str, sender: str, note: str) -> bo
 
 
 def _lift(session: Session, note: str, *which: Any) -> bool:
-    reason = _text("note", note.strip(), MAX_NOTE_CHARS)
+    reason = _text("note", note, MAX_NOTE_CHARS).strip()
     if not reason:
         raise EntryRejected("note", note, "say why it is lifted")
     context = tenancy.current()
@@ -326,6 +327,8 @@ def _lift(session: Session, note: str, *which: Any) -> bool:
 
 def _text(field: str, value: str, limit: int) -> str:
     """Raises: EntryRejected for what its column does not take."""
+    if not isinstance(value, str):
+        raise EntryRejected(field, value, "is of type str")
     if len(value) > limit:
         raise EntryRejected(field, value, f"at most {limit} characters")
     if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):

@@ -43,6 +43,8 @@ class SuppressionLine:
 
 def spelled(channel: str, address: str) -> str:
     """An address as somebody wrote it, in the spelling of the list. Raises: EntryRejected."""
+    if not isinstance(address, str):
+        raise EntryRejected("address", address, "is of type str")
     try:
         if channel == MAIL:
             return mail_address(parse_mailbox(address).address)

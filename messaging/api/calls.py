@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -11,11 +12,12 @@ from sqlalchemy.orm import Session
 from messaging.api.process import environment
 from messaging.db.session import transaction
 from messaging.delivery.request_fields import MAX_ID
-from messaging.errors import MessageRejected, RecordNotFound
+from messaging.errors import MessageRejected, RecordNotFound, shown_value
 from messaging.mail.models import MailSendRecord
 from messaging.requests import SendMail, SendSms
 
 RequestT = TypeVar("RequestT", SendMail, SendSms)
+Member = TypeVar("Member", bound=StrEnum)
 
 
 @contextmanager
@@ -43,16 +45,44 @@ def in_connection(session: Session | None) -> Iterator[Connection]:
         yield s.connection(bind_arguments={"mapper": MailSendRecord})
 
 
-def known_id(value: object) -> int:
-    """A record's id. What is none is told before the database sees it: an error there ends the caller's transaction.
+def known_id(value: object, *, what: str = "record") -> int:
+    """A row's id. What is none is told before the database sees it: an error there ends the caller's transaction.
 
     Raises: TypeError; RecordNotFound for a number that no id can be.
     """
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"a record id is an int, not {value!r}")
+        raise TypeError(f"a {what} id is an int, not {shown_value(value)}")
     if not 1 <= value <= MAX_ID:
-        raise RecordNotFound(f"no record {value}")
+        raise RecordNotFound(f"no {what} {shown_value(value)}")
     return int(value)
+
+
+def number(name: str, value: object) -> int:
+    """An id or a count that narrows a list, from 1 on. Raises: TypeError, ValueError; they name the argument."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shown_value(value)}; it is of type int")
+    if not 1 <= value <= MAX_ID:
+        raise ValueError(f"{name} is {shown_value(value)}; allowed: 1 to {MAX_ID}")
+    return int(value)
+
+
+def number_if_given(name: str, value: object) -> int | None:
+    """As `number`; None stays None."""
+    return None if value is None else number(name, value)
+
+
+def member(name: str, value: object, kind: type[Member]) -> Member:
+    """A member of an enum, or its value. Raises: TypeError, ValueError; they name the argument."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {shown_value(value)}; it is of type {kind.__name__}")
+    if value not in kind.__members__:
+        raise ValueError(f"{name} is {shown_value(str(value))}; allowed: {', '.join(kind)}")
+    return kind[value]
+
+
+def member_if_given(name: str, value: object, kind: type[Member]) -> Member | None:
+    """As `member`; None stays None."""
+    return None if value is None else member(name, value, kind)
 
 
 def given(

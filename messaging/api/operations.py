@@ -2,18 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from sqlalchemy.orm import Session
 
 from messaging import provisioning, quota, suppression, suppression_admin, suppression_files
-from messaging.api.calls import in_session
+from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
+from messaging.errors import shown_value
 from messaging.mail import channel as mail_channel
 from messaging.mail import unsubscribing
 from messaging.mail.unsubscribing import Subscription
 from messaging.provisioning import SeedResult
 from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
+from messaging.receive.charsets import storable
 from messaging.requests import SuppressionReason
 from messaging.suppression_admin import SuppressionLine
 from messaging.suppression_files import SuppressionsImported
@@ -91,6 +93,7 @@ def lift_suppression(entry_id: int, *, note: str, session: Session | None = None
         EntryRejected: The note is blank or too long.
         RecordNotFound: No such entry in this tenant.
     """
+    entry_id = known_id(entry_id, what="suppression entry")
     environment()
     with in_session(session) as s:
         return suppression.lift(s, entry_id, note=note)
@@ -109,12 +112,27 @@ def list_suppressions(
     """Entries of this tenant's suppression list, newest first; `search` is a part of the address or number.
 
     `before` is the id of the last entry of the page before.
+
+    Raises:
+        TypeError: A value of another type.
+        ValueError: One that cannot be. In both cases nothing was asked, and the transaction is still usable.
     """
+    if channel not in (None, suppression.MAIL, suppression.SMS):
+        raise ValueError(f"channel is {shown_value(channel)}; allowed: {suppression.MAIL}, {suppression.SMS}")
+    if not isinstance(search, str | None):
+        raise TypeError(f"search is {shown_value(search)}; it is of type str")
+    if search is not None and storable(search) != search:
+        raise ValueError(f"search is {shown_value(search)}; it has a character that no entry can have")
+    checked: dict[str, Any] = {
+        "channel": channel,
+        "search": search,
+        "reason": member_if_given("reason", reason, SuppressionReason),
+        "limit": number("limit", limit),
+        "before": number_if_given("before", before),
+    }
     environment()
     with in_session(session) as s:
-        return suppression_admin.page(
-            s, channel=channel, search=search, reason=reason, include_lifted=with_lifted, limit=limit, before=before
-        )
+        return suppression_admin.page(s, include_lifted=with_lifted, **checked)
 
 
 def import_suppressions(

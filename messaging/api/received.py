@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from typing import Any
 
 from sqlalchemy.orm import Session
 
-from messaging.api.calls import in_session, known_id
+from messaging.api.calls import in_session, known_id, member, member_if_given, number, number_if_given
 from messaging.api.process import environment
-from messaging.errors import RecordNotFound
+from messaging.errors import RecordNotFound, shown_value
 from messaging.receive import received
 from messaging.receive.received import ReceivedLine, ReceivedMail
 from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus
@@ -29,20 +30,26 @@ def list_received(
 
     `flags`: those that have all of them. `record_id`: those about this send record. `before` is the id of the last mail
     of the page before.
+
+    Raises:
+        TypeError: A value of another type.
+        ValueError: One that cannot be. In both cases nothing was asked, and the transaction is still usable.
     """
+    if isinstance(flags, str | bytes):
+        raise TypeError(f"flags is {shown_value(flags)}; it is a list of flags")
+    checked: dict[str, Any] = {
+        "mail_type": member_if_given("mail_type", mail_type, MailType),
+        "status": member_if_given("status", status, ReceivedStatus),
+        "link_status": member_if_given("link_status", link_status, LinkStatus),
+        "flags": [member("flags", flag, ReceivedFlag) for flag in flags],
+        "server_config_id": number_if_given("mailbox_id", mailbox_id),
+        "record_id": number_if_given("record_id", record_id),
+        "limit": number("limit", limit),
+        "before": number_if_given("before", before),
+    }
     environment()
     with in_session(session) as s:
-        return received.page(
-            s,
-            mail_type=mail_type,
-            status=status,
-            link_status=link_status,
-            flags=flags,
-            server_config_id=mailbox_id,
-            record_id=record_id,
-            limit=limit,
-            before=before,
-        )
+        return received.page(s, **checked)
 
 
 def get_received(received_id: int, *, with_bodies: bool = True, session: Session | None = None) -> ReceivedMail:
@@ -51,7 +58,7 @@ def get_received(received_id: int, *, with_bodies: bool = True, session: Session
     Raises:
         RecordNotFound: No such mail in this tenant.
     """
-    received_id = known_id(received_id)
+    received_id = known_id(received_id, what="received mail")
     environment()
     with in_session(session) as s:
         return received.get(s, received_id, with_bodies=with_bodies)
@@ -63,7 +70,7 @@ def mark_received_read(received_id: int, *, session: Session | None = None) -> b
     Raises:
         RecordNotFound: No such mail in this tenant.
     """
-    received_id = known_id(received_id)
+    received_id = known_id(received_id, what="received mail")
     environment()
     with in_session(session) as s:
         return received.mark_read(s, received_id)
@@ -74,7 +81,7 @@ def mark_received_read_batch(received_ids: Sequence[int], *, session: Session | 
     ids = []
     for received_id in received_ids:
         with suppress(RecordNotFound):
-            ids.append(known_id(received_id))
+            ids.append(known_id(received_id, what="received mail"))
     environment()
     with in_session(session) as s:
         return received.mark_read_batch(s, ids)
@@ -86,7 +93,7 @@ def archive_received(received_id: int, *, session: Session | None = None) -> boo
     Raises:
         RecordNotFound: No such mail in this tenant.
     """
-    received_id = known_id(received_id)
+    received_id = known_id(received_id, what="received mail")
     environment()
     with in_session(session) as s:
         return received.archive(s, received_id)
@@ -98,7 +105,7 @@ def mark_received_deleted(received_id: int, *, session: Session | None = None) -
     Raises:
         RecordNotFound: No such mail in this tenant.
     """
-    received_id = known_id(received_id)
+    received_id = known_id(received_id, what="received mail")
     environment()
     with in_session(session) as s:
         return received.mark_deleted(s, received_id)

@@ -8,7 +8,7 @@ from sqlalchemy.orm.attributes import flag_modified
 
 from messaging import tenancy
 from messaging.db.filters import foreign
-from messaging.errors import RecordNotFound, StateError
+from messaging.errors import RecordNotFound, StateError, shown_value
 
 _Row = TypeVar("_Row")
 
@@ -16,20 +16,22 @@ _Row = TypeVar("_Row")
 MAX_ID = 2**63 - 1
 
 
-def get_own(session: Session, kind: type[_Row], row_id: int, *, what: str) -> _Row:
+def get_own(session: Session, kind: type[_Row], row_id: object, *, what: str) -> _Row:
     """The tenant's own row, disabled or not; `what` says of which kind it is.
 
     Raises:
         RecordNotFound: No such row in this tenant.
         TenantMismatch: It belongs to the platform.
     """
+    if not isinstance(row_id, int) or isinstance(row_id, bool):
+        raise TypeError(f"a {what} id is an int, not {shown_value(row_id)}")
     if 1 <= row_id <= MAX_ID:
         row = session.get(kind, row_id)
         if row is not None:
             return row
         if owner_of(session, kind, row_id) == tenancy.PLATFORM_TENANT_ID:
             raise foreign(f"{what} {row_id}", tenancy.PLATFORM_TENANT_ID)
-    raise RecordNotFound(f"no {what} {row_id}")
+    raise RecordNotFound(f"no {what} {shown_value(row_id)}")
 
 
 def owner_of(session: Session, kind: type[Any], row_id: int) -> int | None:

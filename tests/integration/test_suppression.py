@@ -3,14 +3,17 @@
 import io
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+import messaging
 from messaging import suppression, suppression_admin, suppression_files, tenancy
 from messaging.errors import EntryRejected, FileRejected, RecordNotFound, TenantContextMissing
 from messaging.requests import SuppressionReason
+from messaging.settings import Settings
 from messaging.suppression import FIND, Suppression, Wanted
 from messaging.suppression_files import SuppressionsImported
 
@@ -51,6 +54,48 @@ def test_again_for_the_same_entry_nothing_changes(session: Session) -> None:
         (ANN, "news", "MANUAL", None),
         (ANN, "", "COMPLAINT", "first"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"address": None}, "address is None: is of type str"),
+        ({"note": ["a"]}, r"note is \['a'\]: is of type str"),
+        ({"list_name": {}}, r"list is \{\}: is of type str"),
+        ({"reason": ["MANUAL"]}, r"reason is \['MANUAL'\]: allowed: "),
+    ],
+)
+def test_a_value_of_another_type_is_named(session: Session, given: dict[str, Any], told: str) -> None:
+    with pytest.raises(EntryRejected, match=told):
+        suppression_admin.suppress(session, **{"address": ANN, **given})
+    assert addresses(session) == []
+
+
+def test_a_note_of_another_type_lifts_nothing(session: Session) -> None:
+    entry_id = suppression_admin.suppress(session, ANN)
+    with pytest.raises(EntryRejected, match="note is None: is of type str"):
+        suppression.lift(session, entry_id, note=None)  # type: ignore[arg-type]
+    assert addresses(session) == [ANN]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"limit": -1}, "limit is -1; allowed: 1 to"),
+        ({"before": True}, "before is True; it is of type int"),
+        ({"reason": "BORED"}, "reason is 'BORED'; allowed: HARD_BOUNCE"),
+        ({"channel": "fax"}, "channel is 'fax'; allowed: mail, sms"),
+        ({"search": b"a"}, "search is b'a'; it is of type str"),
+        ({"search": "\x00"}, "search is .*; it has a character that no entry can have"),
+    ],
+)
+def test_what_cannot_narrow_the_list_is_named(
+    session: Session, settings: Settings, engine: Engine, given: dict[str, Any], told: str
+) -> None:
+    messaging.configure(settings, engine=engine)
+    with pytest.raises((TypeError, ValueError), match=told):
+        messaging.list_suppressions(**given, session=session)
+    assert addresses(session) == []
 
 
 def test_a_lifted_entry_stays_as_a_row_and_a_new_one_may_follow(session: Session) -> None:

@@ -1,6 +1,6 @@
 """Mailboxes kept by operators, in their own tenant: operate.md sections 1 and 2."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -171,3 +171,12 @@ def test_watermarks_tell_how_far_each_folder_was_read(engine: Engine) -> None:
         [line] = list_watermarks(asked)
         assert (line.server_config_id, line.folder_name, line.uid_validity) == (config_id, "INBOX", 77)
         assert (line.last_seen_uid, line.last_fetched_at, line.in_progress_since) == (12, at, None)
+
+
+@pytest.mark.parametrize(
+    "act", [set_default_mailbox, list_watermarks, messaging.fetch_new_mails, messaging.test_mailbox]
+)
+@pytest.mark.parametrize("given", [True, "1", 1.5])
+def test_an_id_of_another_type_is_named(act: Callable[[Any], object], given: Any) -> None:
+    with pytest.raises(TypeError, match=f"a mailbox id is an int, not {given!r}"):
+        act(given)

@@ -162,3 +162,39 @@ def test_a_page_is_read_by_an_index(books: Books, engine: Engine) -> None:
                 WHERE tenant_id = 1 AND status <> 'DELETED' AND id < 15000 ORDER BY id DESC LIMIT 50""")
         ).scalars()
         assert "Index Scan Backward using ix_mail_receive_record_newest" in "".join(plan)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"mail_type": "BOUNCY"}, "mail_type is 'BOUNCY'; allowed: NORMAL, "),
+        ({"mail_type": 7}, "mail_type is 7; it is of type MailType"),
+        ({"status": []}, r"status is \[\]; it is of type ReceivedStatus"),
+        ({"link_status": "\x00"}, "link_status is .*; allowed: NONE, PENDING"),
+        ({"flags": ["LOUD"]}, "flags is 'LOUD'; allowed: MAILING_LIST"),
+        ({"flags": "SPAM"}, "flags is 'SPAM'; it is a list of flags"),
+        ({"mailbox_id": True}, "mailbox_id is True; it is of type int"),
+        ({"record_id": 2**63}, "record_id is 9223372036854775808; allowed: 1 to 9223372036854775807"),
+        ({"limit": -1}, "limit is -1; allowed: 1 to"),
+        ({"before": "5"}, "before is '5'; it is of type int"),
+    ],
+)
+def test_what_cannot_narrow_a_list_is_named_before_the_database_sees_it(
+    session: Session, given: dict[str, Any], told: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        messaging.list_received(**given, session=session)
+    assert session.scalar(text("SELECT 1")) == 1
+
+
+def test_a_list_is_narrowed_by_words_too(books: Books) -> None:
+    bounce = books.bounce(books.sent(), link_status="LINKED")
+    words: dict[str, Any] = {"mail_type": "BOUNCE", "status": "UNREAD", "link_status": "LINKED"}
+    assert [line.id for line in messaging.list_received(**words)] == [bounce]
+
+
+def test_an_id_of_another_type_is_named(session: Session) -> None:
+    with pytest.raises(TypeError, match="a received mail id is an int, not 'x'"):
+        messaging.get_received("x", session=session)  # type: ignore[arg-type]
+    with pytest.raises(RecordNotFound, match="no received mail 9223372036854775808"):
+        messaging.mark_received_read(2**63, session=session)
