@@ -40,6 +40,7 @@ _LOGOUT_SECONDS = 1.0
 #: Octets read from a socket at once.
 _BUFFER_BYTES = 65_536
 _MAX_WORDS = 300
+_END_OF_HEADER = b"\r\n\r\n"
 
 _RESPONSE_CODE = re.compile(r"\[([A-Z0-9-]+)")
 #: Of a NO to EXAMINE (RFC 5530): the folder may be there all the same. Without a code it is not.
@@ -55,9 +56,9 @@ class Head:
     #: RFC822.SIZE; None when the server does not say.
     size: int | None
     internal_date: datetime | None
-    #: The header block, cut at `MAX_HEADER_BYTES`; empty where it was not asked for, or did not come.
+    #: The header block, cut at `MAX_HEADER_BYTES`; empty where it did not come, or not as a whole.
     header: bytes = field(repr=False)
-    #: Of what is looked at as a whole: the message, as far as it was asked for.
+    #: Of what was looked at: the message, as far as it was asked for.
     octets: bytes | None = field(default=None, repr=False)
 
 
@@ -206,14 +207,7 @@ class ImapSession:
             answers = self._receive_ahead()
             if number + 1 < len(groups):
                 self._ahead = self._send(groups[number + 1], items, max_bytes + 1)
-            yield (
-                uids,
-                [
-                    Head(uid, *_size_and_date(answer), b"", octets)
-                    for uid, answer in answers.items()
-                    if (octets := _octets(answer, b"BODY[]")) is not None
-                ],
-            )
+            yield uids, [_looked_at(uid, answer) for uid, answer in answers.items()]
 
     def bodies(self, uids: Sequence[int], max_bytes: int) -> dict[int, bytes]:
         """The messages that are still there, each cut after `max_bytes + 1` octets; at most `MAX_UIDS` in one call."""
@@ -437,6 +431,13 @@ def _once(answer: bytes) -> Callable[[bytes], bytes]:
 def _size_and_date(answer: Mapping[bytes, Any]) -> tuple[int | None, datetime | None]:
     size = answer.get(b"RFC822.SIZE")
     return size if isinstance(size, int) else None, _in_utc(answer.get(b"INTERNALDATE"))
+
+
+def _looked_at(uid: int, answer: Mapping[bytes, Any]) -> Head:
+    octets = _octets(answer, b"BODY[]")
+    end = -1 if octets is None else octets.find(_END_OF_HEADER)
+    header = b"" if octets is None or end < 0 else octets[: end + len(_END_OF_HEADER)]
+    return Head(uid, *_size_and_date(answer), header, octets)
 
 
 def _in_utc(date: object) -> datetime | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, select, text
+from sqlalchemy import ARRAY, Connection, Engine, String, any_, bindparam, exists, select, text
 from sqlalchemy.exc import DBAPIError
 
 from messaging import metrics
@@ -23,7 +23,7 @@ from messaging.db.trouble import is_away, sqlstate
 from messaging.errors import PreparationError, ReceiveError
 from messaging.files import FileStore, LaidFile
 from messaging.receive.archive import EML_TYPE, eml_name, is_archived
-from messaging.receive.arrival import Arrival
+from messaging.receive.arrival import Arrival, Origin
 from messaging.receive.charsets import storable
 from messaging.receive.models import MAIL_RECEIVE_RECORD
 from messaging.receive.record import insertion, row_of
@@ -63,6 +63,16 @@ _STORED = select(
     _t.date_header,
     _t.received_at,
 ).where(_t.server_config_id == bindparam("config_id"), _t.message_id == any_(bindparam("keys", type_=ARRAY(String))))
+
+_IS_ANY_STORED = select(exists().where(_t.server_config_id == bindparam("config_id")))
+_IS_UID_STORED = select(
+    exists().where(
+        _t.server_config_id == bindparam("config_id"),
+        _t.server_uid == bindparam("uid"),
+        _t.folder_name == bindparam("folder_name"),
+        _t.uid_validity == bindparam("uid_validity"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,21 @@ class Store:
         with self._reading.connect() as connection:
             rows = connection.execute(_STORED, {"config_id": config_id, "keys": wanted})
             return {row.message_id: Stored(*row) for row in rows}
+
+    def may_know(self, origin: Origin, uid: int, *, is_known_numbering: bool) -> bool:
+        """Whether mails of a folder from this UID on may be stored, other than as copies of mails in other folders.
+
+        Of a numbering that was read before those are left of a worker that died; of a new one, whatever is stored.
+        """
+        statement = _IS_UID_STORED if is_known_numbering else _IS_ANY_STORED
+        given = {
+            "config_id": origin.config_id,
+            "uid": str(uid),
+            "folder_name": origin.folder_name,
+            "uid_validity": origin.uid_validity,
+        }
+        with self._reading.connect() as connection:
+            return bool(connection.execute(statement, given).scalar_one())
 
     def keep(self, arrivals: Iterable[Arrival]) -> Iterator[Kept]:
         """Store each that is not stored yet, in order; what is yielded is committed.
