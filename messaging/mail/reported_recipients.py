@@ -44,7 +44,8 @@ class Meant:
     #: As the record spells it.
     address: str
     reported: ReportedRecipient
-    #: False: the report names somebody else, and this one is the only one it can be about.
+    #: Whether it is this very mailbox that failed. False: the report names somebody else, and this one is the only one
+    #: it can be about; or what failed is what its mail was resolved to, which may be one of ten people behind an alias.
     is_named: bool
 
 
@@ -59,22 +60,34 @@ def meant(recipients: Sequence[str], results: Results, reported: Sequence[Report
     A report that names nobody, or nobody of ours (a forward, an alias), is about the only recipient whose server took
     the message, if there is only one; else about nobody by name, and the answer is empty.
     """
-    by_name: dict[str, ReportedRecipient] = {}
+    by_name: dict[str, Meant] = {}
     unknown: list[ReportedRecipient] = []
     spellings = Spellings(recipients)
     for one in reported:
         address = spellings.named(one.names)
         if address is None:
             unknown.append(one)
-        elif address not in by_name or (one.is_permanent and not by_name[address].is_permanent):
-            by_name[address] = one
+            continue
+        found = Meant(address, one, _local_of_mailbox(one.names[-1]) == _local_of_mailbox(address))
+        if address not in by_name or _worth(found) > _worth(by_name[address]):
+            by_name[address] = found
     if by_name:
-        return [Meant(address, by_name[address], True) for address in recipients if address in by_name]
+        return [by_name[address] for address in recipients if address in by_name]
     reached = _reached(recipients, results)
     if len(reached) != 1 or not unknown:
         return []
     worst = min(unknown, key=lambda one: not one.is_permanent)
-    return [Meant(reached[0], worst, not any("@" in name for name in worst.names))]
+    return [Meant(reached[0], worst, all(map(_is_no_address, worst.names)))]
+
+
+def _worth(found: Meant) -> tuple[bool, bool]:
+    """What counts where a report tells of one recipient twice."""
+    return found.reported.is_permanent, found.is_named
+
+
+def _is_no_address(name: str) -> bool:
+    """A person's name, as some mail systems have in the place of an address; anything else may be somebody else's."""
+    return "@" not in name and " " in name.strip()
 
 
 def _reached(recipients: Sequence[str], results: Results) -> list[str]:
@@ -137,6 +150,10 @@ def _key_of_mailbox(address: str) -> str:
     """The same, without the detail of the local part."""
     local, _, domain = _key(address).rpartition("@")
     return f"{local.partition('+')[0] or local}@{domain}"
+
+
+def _local_of_mailbox(name: str) -> str:
+    return _key_of_mailbox(name if "@" in name else f"{_bare(name)}@").rpartition("@")[0]
 
 
 def _local_part(name: str) -> str:

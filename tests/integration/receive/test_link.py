@@ -258,6 +258,26 @@ def test_a_forward_is_known_by_its_original_recipient(books: Books) -> None:
     books.bounce(record_id, failed("elsewhere@example.net", original_recipient=B))
     books.link()
     assert books.record(record_id).bounced_recipients == [B]
+
+
+@pytest.mark.parametrize(
+    ("resolved", "is_listed"),
+    [("ben@example.net", False), ("ben", False), ("B@mail.example.org", True), ("b+x@example.net", True), ("b", True)],
+    ids=["an alias of others", "a user behind it", "its server's name", "with a tag", "its local part"],
+)
+def test_an_address_is_listed_where_it_is_the_one_that_failed(books: Books, resolved: str, is_listed: bool) -> None:
+    # Of ten people behind an alias one may have left, and nine still read what comes.
+    record_id = books.sent(A, B)
+    books.bounce(record_id, failed(resolved, original_recipient=B))
+    books.link()
+    assert books.record(record_id).bounced_recipients == [B]
+    assert [address for _, address, *_ in books.suppressed()] == ([B] if is_listed else [])
+
+
+def test_of_an_alias_and_itself_the_mailbox_itself_counts(books: Books) -> None:
+    record_id = books.sent(A, B)
+    books.bounce(record_id, failed("ben@example.net", original_recipient=B), failed(B))
+    books.link()
     assert [address for _, address, *_ in books.suppressed()] == [B]
 
 

@@ -57,10 +57,9 @@ def test_one_that_names_somebody_else_means_the_only_recipient_and_does_not_name
     assert (found.address, found.is_named, found.reported) == (A, False, about("y@example.net"))
 
 
-def test_a_name_without_a_domain_names_nobody_else() -> None:
-    for name in ("kim", "Kim Doe"):
-        [found] = meant([A], accepted(A), [about(name)])
-        assert found.is_named
+@pytest.mark.parametrize(("name", "is_named"), [("Kim Doe", True), ("kim", False), ("a", True), ("A", True)])
+def test_the_name_of_a_person_names_nobody_else_and_that_of_a_user_may(name: str, is_named: bool) -> None:
+    assert meant([A], accepted(A), [about(name)]) == [Meant(A, about(name), is_named)]
 
 
 def test_a_local_part_of_two_recipients_is_nobodys() -> None:
