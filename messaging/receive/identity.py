@@ -85,7 +85,7 @@ def received_time(headers: Headers) -> datetime | None:
 
 def _first(headers: Headers, name: str) -> str:
     """The first value as written, or empty."""
-    return next(iter(headers.raw(name)), "")
+    return headers.first_raw(name) or ""
 
 
 def _octets(value: str) -> bytes:

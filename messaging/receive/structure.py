@@ -92,8 +92,8 @@ def read_parts(raw: bytes, headers: Headers, body_start: int, *, max_depth: int,
 
 
 def _opened(raw: bytes, headers: Headers, start: int, end: int, *, depth: int, default_type: str) -> _Open:
-    content_type, parameters = parse_content_type(_raw_first(headers, "content-type"))
-    disposition, more = parse_disposition(_raw_first(headers, "content-disposition"))
+    content_type, parameters = parse_content_type(headers.first_raw("content-type"))
+    disposition, more = parse_disposition(headers.first_raw("content-disposition"))
     opened = _Open(
         headers=headers,
         content_type=content_type or default_type,
@@ -114,10 +114,6 @@ def _opened(raw: bytes, headers: Headers, start: int, end: int, *, depth: int, d
         opened.content_type = "text/plain"
     opened.content = undo(headers.first("content-transfer-encoding"), raw[start:end])
     return opened
-
-
-def _raw_first(headers: Headers, name: str) -> str | None:
-    return next(iter(headers.raw(name)), None)
 
 
 def _parts_of(raw: bytes, boundary: str | None, start: int, end: int) -> Iterator[tuple[int, int]]:

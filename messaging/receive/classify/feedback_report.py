@@ -38,12 +38,11 @@ class Shape(NamedTuple):
     #: Whether the recipient sends it in person, rather than stands in the returned message.
     is_by_recipient: bool
 
-    def fits(self, message: ParsedMail) -> bool:
-        """Whether all that is asked for is there."""
-        sender = (message.from_address or "").lower()
+    def fits(self, message: ParsedMail, sender: str, subject: str) -> bool:
+        """Whether all that is asked for is there; sender and subject in lower case."""
         if self.senders and not sender.endswith(self.senders):
             return False
-        if self.subject and not (message.subject or "").lower().startswith(self.subject):
+        if self.subject and not subject.startswith(self.subject):
             return False
         if self.header and not any(
             value.strip().lower().startswith(self.value) for value in message.headers.all(self.header)
@@ -70,7 +69,7 @@ class FeedbackReport:
         """With the returned message's Message-ID first."""
         parts = list(parts_of(message))
         is_standard = any(part.content_type == _PART_TYPE or report_type(part) == "feedback-report" for part in parts)
-        shape = None if is_standard else next((one for one in _shapes() if one.fits(message)), None)
+        shape = None if is_standard else _shape_of(message)
         if not is_standard and shape is None:
             return None
         fields = (find_fields(parts, (_PART_TYPE,), "Feedback-Type") if is_standard else None) or Headers([])
@@ -118,6 +117,14 @@ def _addresses(headers: Headers, names: Iterable[str]) -> list[str]:
 def _is_redacted(text: str) -> bool:
     local = text.rpartition("@")[0].lower().strip("[]<>*\"'")
     return not local or local in _redacted()
+
+
+def _shape_of(message: ParsedMail) -> Shape | None:
+    sender, subject = (message.from_address or "").lower(), (message.subject or "").lower()
+    for shape in _shapes():
+        if shape.fits(message, sender, subject):
+            return shape
+    return None
 
 
 @cache

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from messaging.receive.classify.phrases import table
@@ -40,6 +40,7 @@ class AutoSubject(NamedTuple):
     is_forward: bool = False
 
 
+@lru_cache(maxsize=4)  # one rule after the other asks for one subject
 def read_subject(subject: str | None) -> AutoSubject:
     """How a subject begins, tags and reply prefixes left aside."""
     text = _comparable(subject or "")

@@ -1,7 +1,7 @@
 """Whether a program wrote a mail, as far as its header says (RFC 5321, 4.5.5; RFC 3834, 5; RFC 2142, 5)."""
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 from messaging.receive.classify.phrases import Phrases, comparable, table
 from messaging.receive.parsed import ParsedMail
@@ -18,10 +18,7 @@ def is_daemon(message: ParsedMail) -> bool:
 
 def is_postmaster(message: ParsedMail) -> bool:
     """Whether it comes in the name of the person in charge, or of the mail system."""
-    local = _local(message.from_address)
-    if local in _locals("postmasters") or local.startswith("postmaster"):
-        return True
-    return _names().is_in(comparable(message.from_name or "")[:200])
+    return _is_postmaster(message.from_address, message.from_name)
 
 
 def is_machine(message: ParsedMail) -> bool:
@@ -38,16 +35,15 @@ def is_machine(message: ParsedMail) -> bool:
 def has_null_path(message: ParsedMail) -> bool:
     """Whether the envelope sender is empty, as of every report."""
     paths = [*message.headers.raw("Return-Path"), *message.headers.raw("From")]
-    return any("".join(path.split()) == "<>" for path in paths[:3])
+    return any("@" not in path and "".join(path.split()) == "<>" for path in paths[:3])
 
 
 def has_envelope_sender(message: ParsedMail) -> bool:
     """Whether a report of it would have gone to somebody: no report has one, as two servers would report for ever."""
     if "X-MLServer" in message.headers:
         return False
-    own = _locals("daemons") | _locals("postmasters")
     paths = message.headers.raw("Return-Path")
-    return any("@" in path and not _local(path).startswith(tuple(own)) for path in paths[:3])
+    return any("@" in path and not _local(path).startswith(_reporters()) for path in paths[:3])
 
 
 def is_automatic(message: ParsedMail) -> bool:
@@ -61,10 +57,20 @@ def is_answer(message: ParsedMail) -> bool:
     return _answers().match(message.subject or "") is not None
 
 
+@lru_cache(maxsize=8)  # one rule after the other asks for one sender
+def _is_postmaster(address: str | None, name: str | None) -> bool:
+    local = _local(address)
+    if local in _locals("postmasters") or local.startswith("postmaster"):
+        return True
+    return _names().is_in(comparable(name or "")[:200])
+
+
+@lru_cache(maxsize=16)
 def _is_machine(local: str) -> bool:
     return local in _locals("machines") or local.startswith("administrator") or _NO_REPLY.search(local) is not None
 
 
+@lru_cache(maxsize=16)
 def _local(address: str | None) -> str:
     if not address:
         return ""
@@ -74,6 +80,11 @@ def _local(address: str | None) -> str:
 @cache
 def _locals(kind: str) -> frozenset[str]:
     return frozenset(table("senders")[kind])
+
+
+@cache
+def _reporters() -> tuple[str, ...]:
+    return tuple(_locals("daemons") | _locals("postmasters"))
 
 
 @cache

@@ -21,16 +21,22 @@ def report_type(part: Part) -> str | None:
 
 def header_words(headers: Headers, name: str) -> set[str]:
     """The keyword of each field such as `Auto-Submitted: auto-replied (vacation)`, in lower case."""
-    return {value.partition(";")[0].partition("(")[0].strip().lower() for value in headers.all(name)}
+    values = headers.all(name)
+    # Most fields that rules ask for are not there.
+    return {value.partition(";")[0].partition("(")[0].strip().lower() for value in values} if values else set()
 
 
 def has_header(headers: Headers, *names: str) -> bool:
     """Whether one of these fields says anything."""
-    return any(value.strip() for name in names for value in headers.raw(name))
+    for name in names:
+        for value in headers.raw(name):
+            if value.strip():
+                return True
+    return False
 
 
 def _top_of(headers: Headers) -> Part:
-    content_type, parameters = parse_content_type(next(iter(headers.raw("Content-Type")), None))
+    content_type, parameters = parse_content_type(headers.first_raw("Content-Type"))
     return Part(
         content_type=content_type or "text/plain",
         parameters=parameters,
