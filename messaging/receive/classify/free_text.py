@@ -83,7 +83,7 @@ def _recipient(
         status=status,
         reply_code=reply,
         diagnostic=" ".join(evidence.split())[:MAX_DIAGNOSTIC_CHARS] or None,
-        is_doubtful=reasons.is_doubtful(reason, status, reply, evidence),
+        is_doubtful=reasons.is_doubtful(reason, status, reply, "\n".join(texts)),
         from_text=True,
     )
 

@@ -1,26 +1,45 @@
-"""Why a delivery failed: the text is asked first, then the codes, as servers send 5.1.1 in front of many stories
-(`receive.md` 12.2).
+"""Why a delivery failed, and whether that makes its address useless (`receive.md` 12.2).
+
+What decides, in this order. The words, of which the more telling table of `wordings/reasons.toml` counts: servers send
+5.1.1 in front of many stories. But that code outweighs words that are general (`is_weak`), and those of another story
+where an unknown user is told of, too; and what is unknown in an answer to MAIL, or beside a code of the sender, is the
+sender. Then the codes. What names of hosts and addresses hold is no word of a story.
+
+An unknown user is doubtful where neither the code, nor the command that was answered, nor a wording that RCPT alone
+gets (`certain`) says so: see `is_doubtful`.
 """
 
 import re
 from functools import cache
+from typing import NamedTuple
 
-from messaging.receive.classify.phrases import Ranking, comparable, table
+from messaging.receive.classify.phrases import Phrases, Ranking, comparable, table
 from messaging.receive.vocabulary import USELESS_ADDRESS, BounceReason
 
 _R = BounceReason
 
-#: What is unknown then is the sender: Postfix, Exim, Sendmail.
+#: What is unknown then is the sender: Postfix, Exim, Sendmail, qmail.
 _ANSWER_TO_MAIL = re.compile(
-    r"(?:in reply to|after|response to|answer to) (?:pipelined )?mail from\b|^>>> mail from:[^\n]*\n<<< [45]",
+    r"(?:in reply to|after|response to|answer to) (?:pipelined )?mail from\b|but sender was rejected|"
+    r"^>>> mail from:[^\n]*\n<<< [45]",
     re.IGNORECASE | re.MULTILINE,
 )
 
-_ANSWER_TO_RCPT = re.compile(r"\brcpt\b|does not like recipient|recipient address rejected", re.IGNORECASE)
-#: Some refuse so what their customers filter: Postfix, Exim, Sendmail.
+#: Of clients that name no command: qmail, Sun Messaging Server, Gmail of old by the number of a state.
+_ANSWER_TO_RCPT = re.compile(
+    r"\brcpt\b|does not like recipient|recipient (?:address |was )rejected|has rejected address|\(state 1[2-5]\)",
+    re.IGNORECASE,
+)
+#: Some refuse so what their customers filter: Postfix, Exim, Sendmail, qmail, Gmail of old.
 _ANSWER_TO_DATA = re.compile(
-    r"(?:in reply to|after|response to|answer to) (?:end of )?data\b|end of message|^>>> data[^\n]*\n<<< [45]",
+    r"(?:in reply to|after|response to|answer to) (?:end of )?data\b|end of message|failed after i sent the message|"
+    r"\(state 1[78]\)|^>>> data[^\n]*\n<<< (?:4|5[^0])",
     re.IGNORECASE | re.MULTILINE,
+)
+#: Addresses, and hosts with their IP address: their names tell nothing, whatever words they hold.
+_NAMES = re.compile(
+    r"[^\s<>@()\[\]:;,\"]{0,64}@[a-z0-9._-]{1,255}|\b[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}\.?(?= ?[\[(]\d)",
+    re.IGNORECASE,
 )
 
 #: Of a text that is searched: what a server says is short, and one report may have it for each of its recipients.
@@ -48,6 +67,10 @@ _BY_STATUS = {
 }
 #: What a code of class 4 says for now, and not of the address.
 _FOR_NOW = frozenset({"1.10", "3.2", "4.4"})
+#: Of the sender, whatever the words say of a name.
+_OF_SENDER = frozenset({"1.7", "1.8"})
+#: Stories for which a code of an unknown user counts more, where the words hold that story too.
+_OUTWEIGHED = frozenset({_R.SPAM, _R.CONTENT, _R.RATE, _R.EXPIRED, _R.OTHER})
 #: By subject alone, where the detail says nothing.
 _BY_SUBJECT = {"6": _R.CONTENT, "7": _R.POLICY}
 #: By the reply code, where it is all there is (RFC 5321, 4.2.3; RFC 7504).
@@ -64,28 +87,50 @@ _BY_REPLY = {
     "556": _R.HOST_UNKNOWN,
 }
 
+#: Replies that only RCPT gets.
+_OF_RCPT = frozenset({"542", "551"})
+
+
+class _Wordings(NamedTuple):
+    name: BounceReason
+    #: They count only where no code says that it is for now.
+    is_permanent: bool
+    #: A code of an unknown user counts more.
+    is_weak: bool
+
 
 def reason(texts: tuple[str, ...], status: str | None, reply_code: str | None) -> BounceReason:
     """The reason that the first telling text gives, else the codes, else OTHER."""
     is_transient = (status or reply_code or "").startswith("4")
+    subject = (status or "").partition(".")[2]
     for text in texts:
-        if found := from_text(text, is_transient=is_transient):
-            is_of_sender = found in USELESS_ADDRESS and any(_ANSWER_TO_MAIL.search(one) for one in texts)
-            return _R.POLICY if is_of_sender else found
+        if found := _said(text, subject == "1.1", is_transient=is_transient):
+            is_of_sender = subject in _OF_SENDER or any(_ANSWER_TO_MAIL.search(one) for one in texts)
+            return _R.POLICY if found in USELESS_ADDRESS and is_of_sender else found
     return from_codes(status, reply_code)
 
 
-def from_text(text: str, *, is_transient: bool = False) -> BounceReason | None:
+def from_text(text: str) -> BounceReason | None:
     """What the words say; None for none that is known."""
+    return _said(text, False, is_transient=False)
+
+
+def _said(text: str, has_code_of_unknown_user: bool, *, is_transient: bool) -> BounceReason | None:
     if not text:
         return None
-    compared = comparable(text[:MAX_TEXT_CHARS])
+    text = text[:MAX_TEXT_CHARS]
+    compared = comparable(_NAMES.sub("@", text) if "@" in text or "." in text else text)
     tables, ranking = _tables()
     rank = ranking.first(compared)
     if rank is None:
         return None
-    name, is_permanent = tables[rank]
-    return _R.OTHER if is_permanent and is_transient else name
+    found = tables[rank]
+    if has_code_of_unknown_user:
+        if found.is_weak:
+            return _R.USER_UNKNOWN
+        if found.name in _OUTWEIGHED and _unknown_user().is_in(compared):
+            return _R.USER_UNKNOWN
+    return _R.OTHER if found.is_permanent and is_transient else found.name
 
 
 def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
@@ -101,20 +146,35 @@ def from_codes(status: str | None, reply_code: str | None) -> BounceReason:
 
 
 def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None, said: str) -> bool | None:
-    """True where an unknown user is known by words alone: the reply has no enhanced code, or that of a mailbox that is
-    there (x.2.z) or of a policy (x.7.z), and nothing says that RCPT was answered so; or it is the 550 of RCPT, given
-    to DATA, and no code says so.
+    """True where words alone say that a user is unknown: neither an enhanced code of an address (x.1.z) does, nor was
+    RCPT answered so, nor are they words that RCPT alone gets. Filters say the same after DATA.
     """
-    if found is not _R.USER_UNKNOWN or _ANSWER_TO_RCPT.search(said) or "5.1.1" in said:
+    if found is not _R.USER_UNKNOWN or (status and status.split(".")[1] == "1") or reply_code in _OF_RCPT:
         return None
-    subject = status.split(".")[1] if status else None
-    is_bare = subject in ("2", "7") or (subject is None and reply_code is not None)
-    return True if is_bare or (subject != "1" and reply_code == "550" and _ANSWER_TO_DATA.search(said)) else None
+    if "5.1.1" in said or "#5.1.0" in said:
+        return None
+    if _ANSWER_TO_RCPT.search(said) and not _ANSWER_TO_DATA.search(said):
+        return None
+    return None if _certain().is_in(comparable(said)) else True
 
 
 @cache
-def _tables() -> tuple[list[tuple[BounceReason, bool]], Ranking]:
-    """By rank the reason, and whether its wordings count only where no code says that it is for now; the wordings."""
+def _tables() -> tuple[list[_Wordings], Ranking]:
+    """The tables by rank, and their wordings."""
     found = table("reasons")["reason"]
-    names = [(BounceReason(one["name"]), "is_permanent" in one) for one in found]
+    names = [_Wordings(BounceReason(one["name"]), "is_permanent" in one, "is_weak" in one) for one in found]
     return names, Ranking(one["phrases"] for one in found)
+
+
+@cache
+def _unknown_user() -> Phrases:
+    return Phrases(
+        phrase for one in table("reasons")["reason"] if one["name"] == _R.USER_UNKNOWN for phrase in one["phrases"]
+    )
+
+
+@cache
+def _certain() -> Phrases:
+    known = table("reasons")
+    named = [phrase for one in known["reason"] if "is_certain" in one for phrase in one["phrases"]]
+    return Phrases([*known["certain"], *named])

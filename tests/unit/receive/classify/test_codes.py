@@ -102,7 +102,7 @@ def test_the_text_is_asked_before_the_code(text: str, told: BounceReason) -> Non
 
 def test_a_domain_that_takes_no_mail_for_now_is_not_useless() -> None:
     assert from_text("The system is not accepting messages") is BounceReason.HOST_UNKNOWN
-    assert from_text("The system is not accepting messages", is_transient=True) is BounceReason.OTHER
+    assert reason(("The system is not accepting messages",), "4.3.2", None) is BounceReason.OTHER
 
 
 @pytest.mark.parametrize(

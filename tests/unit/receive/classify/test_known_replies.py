@@ -1,10 +1,14 @@
 """What servers are known to say, and the reason it gives: the order of the tables decides."""
 
+from pathlib import Path
+
 import pytest
 
-from messaging.receive.classify.codes import enhanced_code, reply_code
-from messaging.receive.classify.reasons import reason
-from messaging.receive.vocabulary import BounceReason
+from messaging.receive.classify.codes import enhanced_code, finer, reply_code
+from messaging.receive.classify.reasons import is_doubtful, reason
+from messaging.receive.vocabulary import USELESS_ADDRESS, BounceReason
+
+DATA = Path(__file__).parents[3] / "data" / "replies"
 
 #: Replies of Postfix, Exim, Sendmail, Gmail, Exchange Online, Yahoo and others.
 REPLIES = {
@@ -109,3 +113,32 @@ REPLIES = {
 )
 def test_a_known_reply_gives_its_reason(told: BounceReason, reply: str) -> None:
     assert reason((reply,), enhanced_code(reply), reply_code(reply)) is told
+
+
+def known_replies(name: str) -> list[tuple[str, list[str], bool, str, str]]:
+    """The system, the reasons that are right, whether the address is of no use, a report's Status field, the reply."""
+    found = []
+    for line in (DATA / name).read_text("utf-8").splitlines():
+        system, reasons, useless, status, reply = line.split("\t")
+        found.append((system, reasons.split("|"), useless == "yes", status, reply))
+    return found
+
+
+def told_by(status: str, reply: str) -> tuple[BounceReason, bool]:
+    """The reason, and whether the address is of no use, as a report with that field and reply gives them."""
+    reply_of = reply_code(reply)
+    class_ = (status or reply_of or "")[:1] or None
+    finest = finer(status or None, (enhanced_code(reply, class_),)) or enhanced_code(reply)
+    found = reason((reply,), finest, reply_of)
+    return found, found in USELESS_ADDRESS and not is_doubtful(found, finest, reply_of, reply)
+
+
+@pytest.mark.parametrize("name", ["known.tsv"])
+def test_of_a_hundred_known_replies_ninety_eight_are_read_as_they_are_meant(name: str) -> None:
+    replies = known_replies(name)
+    wrong = [
+        (system, reply)
+        for system, reasons, is_useless, status, reply in replies
+        if (told := told_by(status, reply))[0] not in reasons or told[1] != is_useless
+    ]
+    assert len(wrong) <= 0.02 * len(replies), wrong
