@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -91,11 +91,33 @@ class Tally:
 class _Item:
     work: Outcome | Release
     tally: Tally
+    #: By the committer's ticker.
+    submitted_at: float
 
 
-#: Share of the group window for which a busy committer gathers at most before it commits. What came in while a commit
-#: ran has waited for that one and waits for the next, so slow commits leave less of it or nothing.
+#: Share of the group window for which a busy committer gathers at most before it commits.
 _GATHER_SHARE = 0.6
+
+#: What a commit is expected to take falls by this factor with each that takes less: one in ten or so is a slow one.
+_FALL = 0.9
+
+
+class Pace:
+    """For how long a busy committer gathers, so that each outcome is committed within the window; all in seconds."""
+
+    def __init__(self, window_seconds: float) -> None:
+        self._window_seconds = window_seconds
+        #: What the next commit is expected to take, by the slow ones of late.
+        self._commit_seconds = 0.0
+
+    def committed(self, seconds: float) -> None:
+        """A commit took so long."""
+        self._commit_seconds = min(self._window_seconds, max(seconds, self._commit_seconds * _FALL))
+
+    def gather_seconds(self, waited_seconds: float) -> float:
+        """How long to wait for others where the oldest outcome has waited so long, during the last commit."""
+        left = self._window_seconds - waited_seconds - self._commit_seconds
+        return max(0.0, min(left, self._window_seconds * _GATHER_SHARE))
 
 
 class Committer:
@@ -110,7 +132,7 @@ class Committer:
         self._engine = engine
         self._channel = channel
         self._writer = OutcomeWriter(channel, worker_name, ticker)
-        self._window_seconds = window_seconds
+        self._pace = Pace(window_seconds)
         self._ticker = ticker
         self._queue: list[_Item] = []
         self._unclear: list[Unclear] = []
@@ -126,7 +148,7 @@ class Committer:
         """Hand over; returns at once. The tally hears what stands."""
         tally.expect()
         with self._condition:
-            self._queue.append(_Item(work, tally))
+            self._queue.append(_Item(work, tally, self._ticker()))
             if self._is_idle:
                 self._is_idle = False
                 self._condition.notify()
@@ -153,14 +175,14 @@ class Committer:
 
     def _run(self) -> None:
         is_busy = False
-        commit_seconds = 0.0
         while True:
             with self._condition:
                 if is_busy and not self._is_hurried and not self._is_closing:
                     # A commit has just ended: what comes in now shares the next one.
-                    gather_seconds = self._window_seconds - 2 * commit_seconds
-                    gather_seconds = max(0.0, min(gather_seconds, self._window_seconds * _GATHER_SHARE))
-                    self._condition.wait_for(lambda: self._is_hurried or self._is_closing, gather_seconds)
+                    waited = self._ticker() - self._queue[0].submitted_at if self._queue else 0.0
+                    self._condition.wait_for(
+                        lambda: self._is_hurried or self._is_closing, self._pace.gather_seconds(waited)
+                    )
                 is_busy = bool(self._queue)
                 while not self._queue and not self._unclear and not self._is_closing:
                     self._is_idle = True
@@ -173,7 +195,7 @@ class Committer:
                 return
             started = self._ticker()
             self._commit(group)
-            commit_seconds = self._ticker() - started
+            self._pace.committed(self._ticker() - started)
             for each in unclear:
                 self._give_back(each)
 
@@ -206,7 +228,7 @@ class Committer:
                 "outcome refused by the database, written without its text",
                 extra={"record_id": item.work.claim.record_id},
             )
-            applied = self._try_until_answered([_Item(item.work.without_text(), item.tally)], is_repeat=True)
+            applied = self._try_until_answered([replace(item, work=item.work.without_text())], is_repeat=True)
         if applied is None:
             # A bug: what is left in SENDING is swept and counted.
             logger.critical("outcome refused by the database", extra={"record_id": item.work.claim.record_id})
