@@ -1,7 +1,7 @@
 """Server and provider configurations, kept in the process for at most a second, secrets still encrypted.
 
 A change is used by every worker's next attempt within that second, whoever wrote it: there is no copy in Redis, so
-nothing to evict and nothing stale to write back. Refilled by one query for all that is in use.
+nothing to evict and nothing stale to write back. One query reads what a chunk needs and is not there.
 """
 
 import threading
@@ -62,14 +62,16 @@ class ConfigCache:
 
     def _ensure(self, ids: set[int], tenants: set[int]) -> None:
         now = self._ticker()
-        if now - self._read_at < self._ttl:
-            if ids <= self._by_id.keys() and tenants <= self._defaults.keys():
-                return
-            # Something new within the second: read it with the rest, which keeps one age for all.
-            ids = ids | self._by_id.keys()
-            tenants = tenants | self._defaults.keys()
-        self._read(ids, tenants)
-        self._read_at = now
+        if now - self._read_at >= self._ttl:
+            self._by_id, self._defaults = {}, {}
+            self._read(ids, tenants)
+            self._read_at = now
+            return
+        # What is new within the second is read by itself and ends with the rest. To read all again would keep all for
+        # as long as there is something new, and a mail of each of a thousand tenants would read a thousand rows.
+        ids, tenants = ids - self._by_id.keys(), tenants - self._defaults.keys()
+        if ids or tenants:
+            self._read(ids, tenants)
 
     def _read(self, ids: set[int], tenants: set[int]) -> None:
         t = self._table
@@ -81,11 +83,14 @@ class ConfigCache:
         )
         with self._engine.connect() as connection:
             rows: list[Config] = [dict(row._mapping) for row in connection.execute(statement)]
-        self._by_id = dict.fromkeys(ids, None) | {row["id"]: row for row in rows}
-        self._defaults = {
-            tenant: [row for row in rows if row["tenant_id"] == tenant and row["is_default"] and row["active"]]
-            for tenant in tenants
-        }
+        by_id: dict[int, Config | None] = dict.fromkeys(ids)
+        defaults: dict[int, list[Config]] = {tenant: [] for tenant in tenants}
+        for row in rows:
+            by_id[row["id"]] = row
+            if row["tenant_id"] in defaults and row["is_default"] and row["active"]:
+                defaults[row["tenant_id"]].append(row)
+        self._by_id |= by_id
+        self._defaults |= defaults
 
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -106,3 +106,30 @@ def test_the_secret_stays_encrypted(cache: ConfigCache, engine: Engine) -> None:
     assert config is not None
     assert config["password"] != "pass word"
     assert decrypt(config["password"]) == "pass word"
+
+
+def test_a_new_key_within_the_second_reads_no_other_again(cache: ConfigCache, engine: Engine) -> None:
+    first = [save(engine, tenant_id=tenant, is_default=True) for tenant in range(1, 30)]
+    cache.ensure(first, range(1, 30))
+    new = save(engine, tenant_id=30, is_default=True)
+    asked: list[dict[str, object]] = []
+    event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[3]))
+    cache.ensure([*first, new], range(1, 31))
+    [parameters] = asked
+    assert {value for value in parameters.values() if isinstance(value, int)} == {new, 30}
+    assert [config["id"] for config in cache.defaults(30)] == [new]
+    assert [cache.defaults(tenant)[0]["id"] for tenant in range(1, 30)] == first
+
+
+def test_what_is_used_no_more_is_kept_for_a_second_even_where_there_is_always_something_new(
+    cache: ConfigCache, engine: Engine, clock: Clock
+) -> None:
+    forgotten = save(engine)
+    cache.find(forgotten)
+    for _ in range(3):
+        clock.now += 0.6
+        cache.find(save(engine))
+    asked: list[str] = []
+    event.listen(engine, "before_cursor_execute", lambda *args: asked.append(args[2]))
+    cache.find(forgotten)
+    assert len(asked) == 1
