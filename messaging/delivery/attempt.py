@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from messaging import metrics, tenancy
 from messaging.category import MarkerCode
 from messaging.clock import Clock, Ticker
+from messaging.db.trouble import is_away, is_passing, is_unfit
 from messaging.delivery.channel import Channel, Claim, RateLimits
 from messaging.delivery.claim import ClaimUnclear, Pair, claim
 from messaging.delivery.committer import Committer, Release, Tally, Unclear
@@ -317,13 +318,14 @@ class _Chunk:
             except PreparationError as exc:
                 learnt = Failure(exc.category, exc.marker, str(exc))
             except SQLAlchemyError as exc:
-                logger.warning("database away during the send's preparation", extra={"error": type(exc).__name__})
-                self._release(claimed, Reason.DEPENDENCY)
-                return
+                if is_away(exc) or is_passing(exc) or is_unfit(exc):
+                    logger.warning("database away during the send's preparation", extra={"error": type(exc).__name__})
+                    self._release(claimed, Reason.DEPENDENCY)
+                    return
+                # A value that the database does not take is refused each time: given back, it would never end.
+                learnt = _unexpected(claimed, gate, exc)
             except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
-                logger.error("send raised", extra={"record_id": claimed.record_id, **unworded(exc)})
-                is_uncertain = gate is not None and gate.is_last_byte_free
-                learnt = replace(unforeseen(MarkerCode.UNEXPECTED, exc), is_uncertain=is_uncertain)
+                learnt = _unexpected(claimed, gate, exc)
             finally:
                 delivery.watch.end()
             metrics.send_seconds(delivery.channel.name, claimed.provider, delivery.ticker() - started)
@@ -367,6 +369,13 @@ class _Chunk:
         outcome.started_at = started
         outcome.ended_at = delivery.ticker()
         delivery.committer.submit(outcome, self._tally)
+
+
+def _unexpected(claimed: Claim, gate: SendGate | None, exc: Exception) -> Failure:
+    """A failure that nobody foresaw; what the far side took of the message is unknown once its last byte may be out."""
+    logger.error("send raised", extra={"record_id": claimed.record_id, **unworded(exc)})
+    is_uncertain = gate is not None and gate.is_last_byte_free
+    return replace(unforeseen(MarkerCode.UNEXPECTED, exc), is_uncertain=is_uncertain)
 
 
 def _iso(at: datetime) -> str:

@@ -1,8 +1,9 @@
 """Attempts of a worker at far ends that speak providers' APIs: the points L of sms.md."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -136,6 +137,17 @@ class Broken(Provider):
         return answer
 
 
+class Listing(Broken):
+    """It can be asked what it took, and lists an id that no column holds."""
+
+    can_find_sent = True
+
+    def find_sent(
+        self, config: ProviderConfig, message: OutgoingSms, client: HttpClient, since: datetime
+    ) -> Sequence[Accepted]:
+        return [Accepted(self.answer)]
+
+
 BROKEN = Subject(type="BROKEN", api=TWILIO.api, config={})
 
 
@@ -152,6 +164,17 @@ def test_an_adapter_that_raises_or_answers_nothing_is_tried_again(
     assert told(desk, record_id) == (RETRY, "UNEXPECTED", ErrorCategory.UNKNOWN)
     row = desk.row(record_id)
     assert (row.uncertain, "secret" in row.error_message) == (is_uncertain, False)
+
+
+@pytest.mark.parametrize("listed", ["x" * 300, "a\x00b", "\ud800"])
+def test_what_the_database_refuses_of_a_look_up_is_an_attempt_and_ends(desk: SmsDesk, listed: str) -> None:  # rule 7
+    """Given back as if the database were away, the record would be claimed and refused for ever."""
+    desk.registry.register(Listing(listed))
+    desk.add_provider(None, BROKEN)
+    record_id = desk.one(uncertain=True)
+    assert desk.deliver(record_id) == {"retry": 1}
+    assert told(desk, record_id) == (RETRY, "UNEXPECTED", ErrorCategory.UNKNOWN)
+    assert desk.row(record_id).retry_count == 1
 
 
 def test_what_an_adapter_took_is_sent_though_its_id_is_a_number(desk: SmsDesk) -> None:
