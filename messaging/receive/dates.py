@@ -21,6 +21,14 @@ _FORMS = (
     # 2007-07-24T18:55:07+02:00
     re.compile(rf"(?P<year>\d{{4}})-(?P<number>\d{{2}})-(?P<day>\d{{2}})[t ]{_TIME}\s?{_ZONE}", re.ASCII),
 )
+#: How nearly every program writes it.
+_EVERYDAY = re.compile(
+    r"(?:[A-Z][a-z]{2}, )?(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d)"
+    r" ([+-])(\d\d)(\d\d)(?: \([A-Z]{1,5}\))?",
+    re.ASCII,
+)
+_MONTH_NUMBERS = {name.title(): number for number, name in enumerate(_MONTHS, start=1)}
+_DAY = timedelta(days=1)
 #: Characters of a field that are looked at.
 _MAX_CHARS = 200
 
@@ -30,6 +38,9 @@ def parse_date(value: str | None) -> datetime | None:
 
     A year of two or three digits is what RFC 5322, 4.3 says; `-0000` is UTC from a sender that tells no zone.
     """
+    everyday = _EVERYDAY.fullmatch(value or "")
+    if everyday is not None and everyday[2] in _MONTH_NUMBERS:
+        return _everyday_moment(*everyday.groups())
     text = " ".join((value or "")[:_MAX_CHARS].lower().split())
     found = next((match for form in _FORMS if (match := form.match(text)) is not None), None)
     if found is None:
@@ -37,6 +48,21 @@ def parse_date(value: str | None) -> datetime | None:
     try:
         return _moment(found.groupdict())
     except (KeyError, OverflowError, ValueError):  # no such month or zone, a day or an hour that does not exist
+        return None
+
+
+def _everyday_moment(
+    day: str, month: str, year: str, hour: str, minute: str, second: str, sign: str, zone_hours: str, zone_minutes: str
+) -> datetime | None:
+    offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+    if offset >= _DAY:
+        return None
+    try:
+        local = datetime(
+            int(year), _MONTH_NUMBERS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC
+        )
+        return local + offset if sign == "-" else local - offset
+    except (OverflowError, ValueError):
         return None
 
 

@@ -6,7 +6,8 @@ versions of Python that we run on.
 
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from messaging.receive.attachments import read_attachments
 from messaging.receive.bodies import body_candidates, read_bodies
@@ -66,8 +67,8 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
     candidates = body_candidates(root)
     bodies = read_bodies(root, candidates)
     attachments, is_one_too_large = read_attachments(root, candidates, limits.max_attachment_bytes)
-    return replace(
-        _with_fields(headers),
+    return _mail(
+        headers,
         root=root,
         body_text=bodies.text,
         body_html=bodies.html,
@@ -80,7 +81,7 @@ def _parse(raw: bytes, limits: ParseLimits) -> ParsedMail:
 
 def _envelope(raw: bytes, reason: TruncationReason) -> ParsedMail:
     try:
-        return replace(_with_fields(_message_headers(raw)[0]), truncation_reason=reason)
+        return _mail(_message_headers(raw)[0], truncation_reason=reason)
     except Exception:  # noqa: BLE001 - as above
         _log.exception("the header fields of a mail cannot be read", extra={"size": len(raw)})
         return ParsedMail(headers=Headers(()), truncation_reason=TruncationReason.PARSE_FAILED)
@@ -91,7 +92,8 @@ def _message_headers(raw: bytes) -> tuple[Headers, int]:
     return header_block(raw, blanks.end() if blanks else 0, len(raw))
 
 
-def _with_fields(headers: Headers) -> ParsedMail:
+def _mail(headers: Headers, **content: Any) -> ParsedMail:
+    """With what its fields say."""
     sender = next(iter(headers.mailboxes("From")), None)
     date = headers.first("Date")
     return ParsedMail(
@@ -104,6 +106,7 @@ def _with_fields(headers: Headers) -> ParsedMail:
         subject=_one_line(headers.first("Subject") or "")[:_MAX_SUBJECT_CHARS] or None,
         date_header=date[:_MAX_CHARS] or None if date else None,
         date=parse_date(date),
+        **content,
     )
 
 

@@ -6,7 +6,6 @@ store behind a URL gets is written before it begins, so no transaction waits for
 """
 
 import contextlib
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,7 +48,6 @@ _GIVE_TIME = text("""
 """)
 
 _t = MAIL_RECEIVE_RECORD.c
-_INSERT = insertion()
 _STORED = select(
     _t.id,
     _t.message_id,
@@ -264,10 +262,10 @@ class Store:
                 self._lay_down(plan)
             with self._engine.begin() as connection:
                 _give_time(connection, sum(len(plan.arrival.incoming.octets) for plan in plans))
-                rows = json.dumps([self._row(connection, plan) for plan in plans], ensure_ascii=False)
+                statement, rows = insertion([self._row(connection, plan) for plan in plans])
                 if len(rows) > MAX_ROWS_CHARS:
                     raise _TooMuch
-                ids = {row.message_id: row.id for row in connection.execute(_INSERT, {"rows": rows})}
+                ids = {row.message_id: row.id for row in connection.execute(statement, {"rows": rows})}
                 if len(ids) < len(plans):
                     raise _Overtaken
                 is_committing = True
