@@ -1,12 +1,13 @@
 """How the command line shows records and findings to people: tables and labelled lines, nothing decided here."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -38,6 +39,10 @@ STATUS_STYLE = {
 #: Columns of what is written to a file or a pipe.
 FILE_WIDTH = 160
 
+#: What a terminal would act upon: controls, shown as their pictures where Unicode has some, and changes of direction.
+_INERT = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: 0x2421}
+_INERT |= dict.fromkeys((*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+
 _LEVEL_STYLE = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
@@ -59,10 +64,19 @@ def time_text(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
+class PeoplesConsole(Console):
+    """Shows text and acts upon none of it: subjects, addresses and bodies are written by strangers."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Without controls but our own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=segment.text.translate(_INERT))
+
+
 def console_for_people() -> Console:
     """Standard output; wide where it is no terminal, as nobody can make a file wider."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+    console = PeoplesConsole(highlight=False)
+    return console if console.is_terminal else PeoplesConsole(highlight=False, width=FILE_WIDTH)
 
 
 def print_story(story: Story | SmsStory) -> None:

@@ -1,44 +1,20 @@
 """`messaging received ...`, and what `messaging show` tells of what came back: output, exit codes, bad input."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from messaging import cli, tenancy
-from messaging.db import encryption
-from messaging.embedded import Valkey
 from messaging.settings import Settings
+from tests.integration.command_line import Run
 from tests.integration.receive.books import A, B, Books, failed
-
-Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", False)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
-
-    def run(*arguments: object) -> Answer:
-        code = cli.run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def run(command: Run) -> Run:
+    """`messaging ...`."""
+    return command
 
 
 @pytest.fixture
@@ -114,6 +90,24 @@ def test_an_ordinary_mail_is_shown_too(run: Run, books: Books) -> None:
     assert code == 0
     assert "Kim <kim@example.org>" in out
     assert json.loads(run("received", "show", received_id, "--json")[1])["linked_record"] is None
+
+
+@pytest.mark.parametrize("control", ["\x1b", "\x9b", "\x7f", "\u202e"], ids=["ESC", "CSI", "DEL", "right-to-left"])
+def test_what_strangers_wrote_moves_no_cursor(run: Run, books: Books, control: str) -> None:
+    hostile = f"{control}[2Jgone"
+    received_id = books.bounce(
+        books.sent(),
+        failed(hostile, diagnostic=f"550 {hostile}"),
+        subject=hostile,
+        from_address=hostile,
+        from_name=hostile,
+        body_text=f"one\n{hostile}",
+        message_id=f"<{hostile}@example.net>",
+        attachments=[{"file_id": 1, "file_name": hostile, "content_type": hostile, "size": 1}],
+    )
+    listed_mails, shown = run("received", "list"), run("received", "show", received_id, "--bodies")
+    assert (listed_mails[0], shown[0], "[2Jgone" in shown[1]) == (0, 0, True)
+    assert control not in listed_mails[1] + shown[1]
 
 
 def test_mails_are_read_archived_and_deleted(run: Run, books: Books) -> None:
