@@ -4,46 +4,23 @@ import io
 import json
 import os
 import pty
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from messaging import cli, tenancy
-from messaging.db import encryption
-from messaging.embedded import Valkey
 from tests.far_end.pop3_server import GREETING, ScriptedPop3Server
+from tests.integration.command_line import Run
 from tests.integration.receive.fetching import mail
-
-Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
+def run(command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`messaging mailbox ...`, with a password in the environment."""
     monkeypatch.setenv("MAILBOX_PASSWORD", "s3cret-pass")
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-
-    def run(*arguments: object) -> Answer:
-        code = cli.run(["mailbox", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return partial(command, "mailbox")
 
 
 def add(run: Run, *more: object) -> int:

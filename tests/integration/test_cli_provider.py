@@ -1,67 +1,28 @@
 """`messaging provider`, `route` and `binding` on a real database: what they print, their exit codes, and no secret."""
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, insert, text
 
-from messaging import cli, tenancy
 from messaging.db import encryption
-from messaging.embedded import Valkey
 from messaging.sms.ext_config import unseal
 from messaging.sms.models import SMS_TEMPLATE
 from tests.far_end.provider_server import Reply, serving
 from tests.far_end.twilio_api import TwilioApi
-
-Run = Callable[..., tuple[int, str, str]]
+from tests.integration.command_line import Run
 
 GIVEN = ("--name", "out", "--type", "twilio", "--sender-number", "+14155550100")
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
+def run(command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`messaging ...`, with an account's secrets in the environment."""
     monkeypatch.setenv("SMS_KEY", "k3y-value")
     monkeypatch.setenv("SMS_SECRET", "s3cret")
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([*map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
-    """Puts text into standard input."""
-    opened = []
-
-    def give(content: str) -> None:
-        path = tmp_path / "stdin"
-        path.write_text(content)
-        opened.append(path.open())
-        monkeypatch.setattr("sys.stdin", opened[-1])
-
-    give("")
-    yield give
-    for file in opened:
-        file.close()
+    return command
 
 
 def add(run: Run, *more: object) -> int:

@@ -5,61 +5,23 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 
-from messaging import cli, tenancy
 from messaging.db import encryption
-from messaging.embedded import Valkey, free_port
+from messaging.embedded import free_port
 from tests.far_end.smtp_server import ScriptedSmtpServer
-
-Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
+from tests.integration.command_line import Run
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
-
-    def run(*arguments: object) -> Answer:
-        code = cli.run(["server", *map(str, arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
-def give(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[str], None]]:
-    """Puts text into standard input."""
-    opened = []
-
-    def give(content: str) -> None:
-        path = tmp_path / "stdin"
-        path.write_text(content)
-        opened.append(path.open())
-        monkeypatch.setattr("sys.stdin", opened[-1])
-
-    give("")
-    yield give
-    for file in opened:
-        file.close()
+def run(command: Run) -> Run:
+    """`messaging server ...`."""
+    return partial(command, "server")
 
 
 def add(run: Run, *more: object, host: str = "mail.example.com") -> int:

@@ -2,44 +2,21 @@
 
 import io
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from messaging import cli, tenancy
-from messaging.db import encryption
-from messaging.embedded import Valkey
-
-Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
+from tests.integration.command_line import Run
 
 ANN, BEN, NUMBER = "ann@example.org", "ben@example.org", "+4915112345678"
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
-
-    def run(*arguments: object) -> Answer:
-        code = cli.run([str(argument) for argument in ("suppression", *arguments)])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def run(command: Run) -> Run:
+    """`messaging suppression ...`."""
+    return partial(command, "suppression")
 
 
 def entries(run: Run, *options: object) -> list[dict[str, Any]]:

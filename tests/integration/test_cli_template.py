@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from messaging import cli, tenancy
-from messaging.db import encryption
-from messaging.embedded import Valkey
+from tests.integration.command_line import Run
 
-Answer = tuple[int, str, str]
-Run = Callable[..., Answer]
 Refused = Callable[..., str]
 
 SETTINGS = """\
@@ -28,27 +24,9 @@ HTML = "<ul>{% for item in items %}<li>{{ item }}</li>{% endfor %}</ul>\n"
 
 
 @pytest.fixture
-def run(
-    database_url: str,
-    valkey: Valkey,
-    secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs one command in this process; what it configured is undone."""
-    monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
-    monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
-    monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
-
-    def run(*arguments: object) -> Answer:
-        code = cli.run([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+def run(command: Run) -> Run:
+    """`messaging ...`."""
+    return command
 
 
 @pytest.fixture
