@@ -98,3 +98,40 @@ class Classification:
     def with_flags(self, **changed: bool) -> "Classification":
         """The same with other flags; for flag detectors."""
         return replace(self, flags=replace(self.flags, **changed))
+
+
+_TEXTS = (
+    *("recipient", "original_recipient", "action", "status", "reply_code", "diagnostic", "remote_mta", "last_attempt"),
+    "will_retry_until",
+)
+#: A bigint, as ids of records are.
+_MAX_ID = 2**63 - 1
+
+
+def checked(answer: object) -> Classification:
+    """What a rule or a detector answers, if it can be stored: anybody writes those.
+
+    Raises: TypeError, which names what is wrong.
+    """
+    if not isinstance(answer, Classification):
+        raise TypeError("the answer is a Classification")
+    _check(isinstance(answer.type, MailType), "type")
+    _check(isinstance(answer.flags, Flags), "flags")
+    _check(answer.detail is None or isinstance(answer.detail, str), "detail")
+    _check(isinstance(answer.reference_ids, tuple), "reference_ids")
+    _check(all(isinstance(one, str) for one in answer.reference_ids), "reference_ids")
+    record_id: object = answer.verp_record_id
+    _check(record_id is None or (isinstance(record_id, int) and 0 < record_id <= _MAX_ID), "verp_record_id")
+    for one in answer.recipients:
+        _check(isinstance(one, BounceRecipient), "recipients")
+        _check(isinstance(one.kind, BounceKind), "kind")
+        _check(isinstance(one.reason, BounceReason), "reason")
+        for name in _TEXTS:
+            value = getattr(one, name)
+            _check(value is None or isinstance(value, str), name)
+    return answer
+
+
+def _check(is_right: bool, name: str) -> None:
+    if not is_right:
+        raise TypeError(f"{name} of the Classification is of another type")

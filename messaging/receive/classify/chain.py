@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from messaging.receive.classification import Classification
+from messaging.receive.classification import Classification, checked
 from messaging.receive.classify import (
     auto_reply,
     calendar_invite,
@@ -83,8 +83,8 @@ class Chain:
         for rule in self.rules:
             try:
                 found = rule.match(message)
-                if found is not None and not isinstance(found, Classification):
-                    raise TypeError("a rule answers a Classification or None")
+                if found is not None:
+                    checked(found)
             except Exception as exc:  # noqa: BLE001 - anybody's rule, anybody's mail
                 has_failed = True
                 _log_failure("classification rule failed", rule, exc)
@@ -97,8 +97,8 @@ class Chain:
         for detector in self.detectors:
             try:
                 flagged = detector.apply(message, classification)
-                if not isinstance(flagged, Classification):
-                    raise TypeError("a flag detector answers a Classification")
+                if flagged is not classification:
+                    checked(flagged)
             except Exception as exc:  # noqa: BLE001 - anybody's detector, anybody's mail
                 _log_failure("flag detector failed", detector, exc)
             else:

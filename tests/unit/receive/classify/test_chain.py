@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from messaging.receive.classification import Classification
+from messaging.receive.classification import BounceRecipient, Classification
 from messaging.receive.classify.chain import RULES, Chain, Registry, classify
 from messaging.receive.parsed import ParsedMail
-from messaging.receive.vocabulary import MailType, TruncationReason
+from messaging.receive.vocabulary import BounceKind, MailType, TruncationReason
 from tests.unit.receive.classify.mails import mail
 
 DSN = (
@@ -77,6 +77,36 @@ def test_a_rule_that_answers_nonsense_is_no_match() -> None:
     nonsense = Says(MailType.BOUNCE)
     nonsense.match = lambda message: "BOUNCE"  # type: ignore[method-assign, assignment, return-value]
     assert Chain([nonsense], []).classify(mail()).type is MailType.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Classification("INVOICE"),  # type: ignore[arg-type]
+        Classification(MailType.NORMAL, flags=None),  # type: ignore[arg-type]
+        Classification(MailType.NORMAL, detail=5),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, reference_ids=(None,)),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, reference_ids="<one@example.org>"),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, verp_record_id=2**63),
+        Classification(MailType.BOUNCE, verp_record_id="7"),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, recipients=("kim@example.org",)),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, recipients=(BounceRecipient("LOST"),)),  # type: ignore[arg-type]
+        Classification(MailType.BOUNCE, recipients=(BounceRecipient(BounceKind.HARD, status=5),)),  # type: ignore[arg-type]
+    ],
+)
+def test_an_answer_that_cannot_be_stored_is_no_match(answer: Classification) -> None:
+    class Careless:
+        order = 25
+
+        def match(self, message: ParsedMail) -> Classification:
+            return answer
+
+    class CarelessDetector:
+        def apply(self, message: ParsedMail, classification: Classification) -> Classification:
+            return answer
+
+    assert Chain([Careless()], []).classify(mail()) == Classification(MailType.UNKNOWN)
+    assert Chain([Says(MailType.AUTO_REPLY)], [CarelessDetector()]).classify(mail()).type is MailType.AUTO_REPLY
 
 
 def test_a_flag_detector_that_raises_costs_its_own_flag_only() -> None:
