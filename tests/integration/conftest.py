@@ -12,7 +12,7 @@ from tests.integration.command_line import Answer, Run
 
 
 @pytest.fixture
-def command(
+def run_command(
     database_url: str,
     valkey: Valkey,
     secrets_key: str,

@@ -16,11 +16,11 @@ from tests.integration.receive.fetching import mail
 
 
 @pytest.fixture
-def run(command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run_command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`messaging mailbox ...`, with a password in the environment."""
     monkeypatch.setenv("MAILBOX_PASSWORD", "s3cret-pass")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    return partial(command, "mailbox")
+    return partial(run_command, "mailbox")
 
 
 def add(run: Run, *more: object) -> int:

@@ -18,11 +18,11 @@ GIVEN = ("--name", "out", "--type", "twilio", "--sender-number", "+14155550100")
 
 
 @pytest.fixture
-def run(command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(run_command: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """`messaging ...`, with an account's secrets in the environment."""
     monkeypatch.setenv("SMS_KEY", "k3y-value")
     monkeypatch.setenv("SMS_SECRET", "s3cret")
-    return command
+    return run_command
 
 
 def add(run: Run, *more: object) -> int:

@@ -12,9 +12,9 @@ from tests.integration.receive.books import A, B, Books, failed
 
 
 @pytest.fixture
-def run(command: Run) -> Run:
+def run(run_command: Run) -> Run:
     """`messaging ...`."""
-    return command
+    return run_command
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from tests.integration.command_line import Run
 
 
 @pytest.fixture
-def run(command: Run) -> Run:
+def run(run_command: Run) -> Run:
     """`messaging server ...`."""
-    return partial(command, "server")
+    return partial(run_command, "server")
 
 
 def add(run: Run, *more: object, host: str = "mail.example.com") -> int:

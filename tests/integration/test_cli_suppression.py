@@ -14,9 +14,9 @@ ANN, BEN, NUMBER = "ann@example.org", "ben@example.org", "+4915112345678"
 
 
 @pytest.fixture
-def run(command: Run) -> Run:
+def run(run_command: Run) -> Run:
     """`messaging suppression ...`."""
-    return partial(command, "suppression")
+    return partial(run_command, "suppression")
 
 
 def entries(run: Run, *options: object) -> list[dict[str, Any]]:

@@ -24,9 +24,9 @@ HTML = "<ul>{% for item in items %}<li>{{ item }}</li>{% endfor %}</ul>\n"
 
 
 @pytest.fixture
-def run(command: Run) -> Run:
+def run(run_command: Run) -> Run:
     """`messaging ...`."""
-    return command
+    return run_command
 
 
 @pytest.fixture
