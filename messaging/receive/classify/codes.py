@@ -27,6 +27,9 @@ _COMMAND = re.compile(
     r"mailbox|recipient|user unknown|undeliver|\bsmtp\b",
     re.IGNORECASE,
 )
+_END_OF_PARAGRAPH = re.compile(r"\n[ \t]*\r?\n")
+#: Of a reply that a text quotes.
+MAX_REPLY_CHARS = 1000
 _VERSION = re.compile(
     r"(?:version|ver\.?|v\.?|release|exim|postfix|sendmail|mdaemon|server)[ /-]{0,2}\Z", re.IGNORECASE
 )
@@ -34,10 +37,27 @@ _VERSION = re.compile(
 
 def reply_code(text: str) -> str | None:
     """The SMTP reply code of a text, e.g. `550`: one before an enhanced code, else at a start, else a usual one."""
-    for pattern in (_CODE_THEN_ENHANCED, _CODE_AT_A_START, _CODE_ANYWHERE):
-        if found := pattern.search(text):
-            return found[1]
-    return None
+    found = _reply(text)
+    return found[1] if found else None
+
+
+def quoted_reply(text: str) -> str:
+    """What a text quotes of a server: from its reply code to the end of the paragraph, else the paragraph with an
+    enhanced code; empty without either.
+    """
+    if found := _reply(text):
+        return _END_OF_PARAGRAPH.split(text[found.start(1) : found.start(1) + MAX_REPLY_CHARS], maxsplit=1)[0]
+    if "." not in text or (coded := _STATUS.search(text) or _STATUS_MARKED.search(text)) is None:
+        return ""
+    before = text[max(0, coded.start() - MAX_REPLY_CHARS) : coded.start()]
+    after = text[coded.start() : coded.start() + MAX_REPLY_CHARS]
+    return _END_OF_PARAGRAPH.split(before)[-1] + _END_OF_PARAGRAPH.split(after, maxsplit=1)[0]
+
+
+def _reply(text: str) -> re.Match[str] | None:
+    return next(
+        (found for one in (_CODE_THEN_ENHANCED, _CODE_AT_A_START, _CODE_ANYWHERE) if (found := one.search(text))), None
+    )
 
 
 def enhanced_code(text: str, klass: str | None = None) -> str | None:

@@ -62,7 +62,8 @@ def _recipient(message: ParsedMail, group: dict[str, str], text: str, *, is_only
     if action is None and text and free_text.is_delayed(message, text):
         action = "delayed"
     kind = kinds.kind(action, status, reply)
-    reason = reasons.reason((said, group.get("status", ""), around), status, reply)
+    quoted = (said, group.get("status", ""), codes.quoted_reply(around))
+    reason = reasons.reason(quoted, status, reply, (around,))
     return BounceRecipient(
         kind=kind,
         reason=reason,

@@ -50,8 +50,11 @@ class Evidence:
 
     @property
     def is_notice(self) -> bool:
-        """Whether the subject is that of another of a mail system's messages, such as a warning of its quota."""
-        return self._subject_is("notices")
+        """Whether it is another of a machine's messages: by its subject, such as a warning of a quota, or what a job of
+        cron has written, which may be what a mail system said to it.
+        """
+        is_of_cron = "X-Cron-Env" in self._message.headers or self._subject.startswith("cron <")
+        return is_of_cron or self._subject_is("notices")
 
     @property
     def has_code(self) -> bool:

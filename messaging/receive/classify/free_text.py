@@ -45,8 +45,9 @@ def read_text(message: ParsedMail, named: list[str] | None = None) -> tuple[Boun
     for address, evidence in found:
         # What the far end answered tells more than what a server says of it.
         answers = _ANSWER.findall(evidence) or (_ANSWER.findall(before) if is_only else [])
-        texts = tuple(one for one in ("\n".join(answers), evidence, before, subject) if one)
-        recipients.append(_recipient(address, evidence, texts, delayed=delayed, delivered=delivered))
+        said = tuple(one for one in ("\n".join(answers), codes.quoted_reply(evidence)) if one)
+        around = tuple(one for one in (evidence, before, subject) if one)
+        recipients.append(_recipient(address, said, around, delayed=delayed, delivered=delivered))
     return tuple(recipients)
 
 
@@ -62,9 +63,10 @@ def refine(text: str, address: str | None, *, is_only: bool) -> str:
 
 
 def _recipient(
-    address: str | None, evidence: str, texts: tuple[str, ...], *, delayed: bool, delivered: str | None
+    address: str | None, said: tuple[str, ...], around: tuple[str, ...], *, delayed: bool, delivered: str | None
 ) -> BounceRecipient:
-    """What `texts`, the most telling first, say of one address; `evidence` is what is kept of them."""
+    """What a report quotes of servers, and what it says `around` that, the most telling first, of one address."""
+    texts = (*said, *around)
     reply = next((found for text in texts if (found := codes.reply_code(text))), None)
     class_ = reply[0] if reply else None
     status = next((found for text in texts if (found := codes.enhanced_code(text, class_))), None) or next(
@@ -74,7 +76,7 @@ def _recipient(
     action = kinds.ACTION_OF[kind]
     if delivered and "5" not in (status or reply or " ")[:1]:
         kind, action = BounceKind.SUCCESS, delivered
-    reason = reasons.reason(texts, status, reply)
+    reason = reasons.reason(said, status, reply, around)
     return BounceRecipient(
         kind=kind,
         reason=reason,
@@ -82,7 +84,7 @@ def _recipient(
         action=action,
         status=status,
         reply_code=reply,
-        diagnostic=" ".join(evidence.split())[:MAX_DIAGNOSTIC_CHARS] or None,
+        diagnostic=" ".join("".join(around[:1]).split())[:MAX_DIAGNOSTIC_CHARS] or None,
         is_doubtful=reasons.is_doubtful(reason, status, reply, "\n".join(texts)),
         from_text=True,
     )

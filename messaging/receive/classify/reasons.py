@@ -1,9 +1,10 @@
 """Why a delivery failed, and whether that makes its address useless (`receive.md` 12.2).
 
 What decides, in this order. The words, of which the more telling table of `wordings/reasons.toml` counts: servers send
-5.1.1 in front of many stories. But that code outweighs words that are general (`is_weak`), and those of another story
-where an unknown user is told of, too; and what is unknown in an answer to MAIL, or beside a code of the sender, is the
-sender. Then the codes. What names of hosts and addresses hold is no word of a story.
+5.1.1 in front of many stories. But a code of a useless address outweighs words that are general (`is_weak`), those of
+another story where an unknown user is told of, too, and what a report says beside the server's reply; and what is
+unknown in an answer to MAIL, or beside a code of the sender, is the sender. Then the codes. What names of hosts and
+addresses hold is no word of a story.
 
 An unknown user is doubtful where neither the code, nor the command that was answered, nor a wording that RCPT alone
 gets (`certain`) says so: see `is_doubtful`.
@@ -99,23 +100,28 @@ class _Wordings(NamedTuple):
     is_weak: bool
 
 
-def reason(texts: tuple[str, ...], status: str | None, reply_code: str | None) -> BounceReason:
-    """The reason that the first telling text gives, else the codes, else OTHER."""
-    is_transient = (status or reply_code or "").startswith("4")
+def reason(
+    texts: tuple[str, ...], status: str | None, reply_code: str | None, around: tuple[str, ...] = ()
+) -> BounceReason:
+    """The reason that the first telling text gives, else the codes, else OTHER. `texts`: what a server said;
+    `around`: what a report says beside it, asked only where that holds no code of a useless address.
+    """
+    coded = from_codes(status, reply_code)
     subject = (status or "").partition(".")[2]
-    for text in texts:
-        if found := _said(text, subject == "1.1", is_transient=is_transient):
-            is_of_sender = subject in _OF_SENDER or any(_ANSWER_TO_MAIL.search(one) for one in texts)
+    is_coded = coded in USELESS_ADDRESS and any(status in text for text in texts if status)
+    for text in (*texts, *(() if is_coded else around)):
+        if found := _said(text, coded, status, reply_code):
+            is_of_sender = subject in _OF_SENDER or any(_ANSWER_TO_MAIL.search(one) for one in (*texts, *around))
             return _R.POLICY if found in USELESS_ADDRESS and is_of_sender else found
-    return from_codes(status, reply_code)
+    return coded
 
 
 def from_text(text: str) -> BounceReason | None:
     """What the words say; None for none that is known."""
-    return _said(text, False, is_transient=False)
+    return _said(text, _R.OTHER, None, None)
 
 
-def _said(text: str, has_code_of_unknown_user: bool, *, is_transient: bool) -> BounceReason | None:
+def _said(text: str, coded: BounceReason, status: str | None, reply_code: str | None) -> BounceReason | None:
     if not text:
         return None
     text = text[:MAX_TEXT_CHARS]
@@ -125,11 +131,11 @@ def _said(text: str, has_code_of_unknown_user: bool, *, is_transient: bool) -> B
     if rank is None:
         return None
     found = tables[rank]
-    if has_code_of_unknown_user:
-        if found.is_weak:
-            return _R.USER_UNKNOWN
-        if found.name in _OUTWEIGHED and _unknown_user().is_in(compared):
-            return _R.USER_UNKNOWN
+    if found.is_weak and coded in USELESS_ADDRESS:
+        return coded
+    if found.name in _OUTWEIGHED and coded is _R.USER_UNKNOWN and _unknown_user().is_in(compared):
+        return coded
+    is_transient = (status or reply_code or "").startswith("4")
     return _R.OTHER if found.is_permanent and is_transient else found.name
 
 

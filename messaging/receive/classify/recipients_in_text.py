@@ -47,6 +47,8 @@ _NO_RECIPIENTS = re.compile(
     r"absender|von|expéditeur|remitente|mittente|remetente|afzender|nadawca|отправитель|från|差出人|发件人|寄件者|"
     r"보낸 ?사람)[ \t]{0,4}[:：][^\n]*|"
     rf"\b(?:from|von|proveniente da|van|от)[ \t]{{1,4}}['\"(<]{{0,2}}{_PLAIN}|"
+    rf"\b(?:forward|report|complain|removal|delist)[a-z]{{0,6}}\b[^\n@]{{0,80}}?\bto[ \t]{{1,4}}['\"(<]{{0,2}}{_PLAIN}|"
+    rf"\b(?:contact|write to|e-?mail us at)[ \t:]{{1,4}}['\"(<]{{0,2}}{_PLAIN}|"
     r"https?://\S{1,2000}|\bmail from:[ \t]{0,4}<[^\n>]{0,320}>|\b(?:message-?)?id[ =:]{1,3}<[^\n>]{1,500}>",
     re.MULTILINE | re.IGNORECASE,
 )

@@ -21,7 +21,16 @@ _ID_LINE = re.compile(
     r"(<[^<>\r\n]{3,998}>|[^\s<>@]{1,400}@[^\s<>@]{1,400})",
     re.MULTILINE | re.IGNORECASE,
 )
-_ID_IN_TEXT = re.compile(r"\bMessage[ -]?ID\b[^<\r\n]{0,40}(<[^<>@\s]{1,400}@[^<>\s]{1,400}>)", re.IGNORECASE)
+#: What a report tells of a message, in the words of its reader's language.
+_ID_IN_TEXT = re.compile(
+    r"(?:\bMessage[ -]?(?:ID|identifier)\b|\b(?:Nachrichten|Berichts?|Meddelande)-?ID\b|"
+    r"\bID (?:du|de|del|do|van het) [^\s<:：]{1,12}|\bidentificativo messaggio|\bИдентификатор (?:сообщения|письма)|"
+    r"メッセージ ?ID|[邮郵]件 ?ID|消息 ?ID|訊息 ?(?:ID|識別碼)|메시지 ?ID)[^<\r\n]{0,40}"
+    r"(<[^<>@\s]{1,400}@[^<>\s]{1,400}>)",
+    re.IGNORECASE,
+)
+#: Of a report's own header, where its server copies the message's name to.
+_ORIGINAL_ID_FIELDS = ("Original-Message-ID", "X-Original-Message-ID", "X-Failed-Message-ID")
 _RECIPIENT_FIELDS = ("Delivered-To", "X-Original-To", "Envelope-To", "To", "X-Envelope-To", "X-Delivered-To")
 
 
@@ -66,6 +75,8 @@ def _of_bounce(message: ParsedMail) -> Iterator[str]:
         if part.content_type in REPORT_TYPES or part.content_type == "text/rfc822-headers":
             returned += _lines(part.text())
     yield from returned
+    for name in _ORIGINAL_ID_FIELDS:
+        yield from _first(message.headers.all(name))
     yield from _answered(message)
     if not returned:
         yield from _in_texts(message)

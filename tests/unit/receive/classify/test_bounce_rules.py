@@ -171,6 +171,33 @@ def test_a_message_id_in_the_quoted_original_counts_and_the_reports_own_does_not
     assert bounce_references(report(GONE, returned="Message-ID: <r1@far.example>\r\n")) == ()
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "Message-ID: <sent@shop.example>",
+        "    message-id:   <sent@shop.example>",
+        "> > Message-ID: <sent@shop.example>",
+        "Nachrichten-ID: <sent@shop.example>",
+        "ID du message : <sent@shop.example>",
+        "ID de mensaje: <sent@shop.example>",
+        "Идентификатор сообщения: <sent@shop.example>",
+        "メッセージ ID: <sent@shop.example>",
+        "邮件ID：<sent@shop.example>",
+        "메시지 ID: <sent@shop.example>",
+    ],
+)
+def test_a_report_names_the_message_in_its_readers_language(told: str) -> None:
+    head = HEAD + "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    assert bounce_references(text(f"It failed for gone@far.example.\r\n{told}\r\n", head=head)) == (
+        "<sent@shop.example>",
+    )
+
+
+def test_a_reports_own_header_may_name_the_message() -> None:
+    head = HEAD + "X-Original-Message-ID: <sent@shop.example>\r\nIn-Reply-To: <other@shop.example>\r\n"
+    assert bounce_references(text("It failed.", head=head)) == ("<sent@shop.example>", "<other@shop.example>")
+
+
 def test_of_a_report_too_large_the_header_is_read() -> None:
     head = HEAD + "X-Failed-Recipients: gone@far.example\r\nIn-Reply-To: <sent@shop.example>\r\n"
     found = classify(
@@ -270,6 +297,27 @@ def test_words_alone_name_the_reason_and_condemn_no_address() -> None:
     assert (one.reason, one.is_doubtful, one.is_hard_bounce) == (BounceReason.USER_UNKNOWN, True, False)
     [answer] = classify(text("<gone@far.example>: 550 user unknown (in reply to RCPT TO command)")).recipients
     assert answer.is_hard_bounce
+
+
+@pytest.mark.parametrize(
+    ("said", "is_hard_bounce"),
+    [
+        ("550 user unknown (in reply to end of DATA command)", False),
+        ("550 5.1.1 user unknown (in reply to end of DATA command)", True),
+        ("550 user unknown (in reply to MAIL FROM command)", False),
+        ("550 5.1.1 mail refused", True),
+        ("550 5.1.1 mailbox full", False),
+        ("550 5.1.1 account is disabled", False),
+        ("550 5.1.1 relaying denied", False),
+        ("550 5.4.1 Recipient address rejected: Access denied", True),
+        ("550 5.1.8 unknown user", False),
+        ("450 4.1.2 domain does not exist", True),
+        ("450 4.3.2 system not accepting network messages", False),
+    ],
+)
+def test_what_was_answered_and_the_code_decide_beside_the_words(said: str, is_hard_bounce: bool) -> None:
+    [one] = classify(text(f"<gone@far.example>: host mx.far.example[192.0.2.1] said: {said}")).recipients
+    assert one.is_hard_bounce is is_hard_bounce
 
 
 def test_a_providers_event_is_a_bounce_with_the_messages_own_id() -> None:

@@ -133,7 +133,7 @@ def told_by(status: str, reply: str) -> tuple[BounceReason, bool]:
     return found, found in USELESS_ADDRESS and not is_doubtful(found, finest, reply_of, reply)
 
 
-@pytest.mark.parametrize("name", ["known.tsv"])
+@pytest.mark.parametrize("name", ["known.tsv", "further.tsv"])
 def test_of_a_hundred_known_replies_ninety_eight_are_read_as_they_are_meant(name: str) -> None:
     replies = known_replies(name)
     wrong = [
