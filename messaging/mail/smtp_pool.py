@@ -5,11 +5,15 @@ the stream, a late reply) or was opened under an older revision of its config is
 """
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from messaging.clock import Ticker
+
+#: Connections kept by a process, of all configs: each is an open file, of which a process often has 1,024.
+MAX_IDLE_CONNECTIONS = 250
 
 
 class Keepable(Protocol):
@@ -44,6 +48,8 @@ class ConnectionPool(Generic[C]):
         self._ticker = ticker
         self._lock = threading.Lock()
         self._shelves: dict[int, _Shelf[C]] = {}
+        #: Every idle connection with its config, that one first which has idled longest.
+        self._by_age: OrderedDict[C, int] = OrderedDict()
         self._janitor: threading.Thread | None = None
         self._emptied = threading.Event()
 
@@ -55,11 +61,14 @@ class ConnectionPool(Generic[C]):
                 shelf = self._shelves.get(config_id)
                 if shelf is None or shelf.revision != revision:
                     outdated = [connection for _, connection in shelf.idle] if shelf else []
+                    for connection in outdated:
+                        del self._by_age[connection]
                     self._shelves[config_id] = _Shelf(revision)
                     return None
                 oldest_allowed = self._ticker() - self._max_idle_seconds
                 while shelf.idle:
                     since, connection = shelf.idle.pop()
+                    del self._by_age[connection]
                     if since >= oldest_allowed and connection.is_quiet():
                         return connection
                     outdated.append(connection)
@@ -70,14 +79,23 @@ class ConnectionPool(Generic[C]):
 
     def give_back(self, config_id: int, revision: object, connection: C) -> None:
         """Keep a connection for the next send, unless its config has changed since it was taken."""
+        over: C | None = connection
         with self._lock:
             shelf = self._shelves.get(config_id)
-            is_current = shelf is not None and shelf.revision == revision
-            if shelf is not None and is_current:
+            if shelf is not None and shelf.revision == revision:
                 shelf.idle.append((self._ticker(), connection))
+                self._by_age[connection] = config_id
+                over = self._pop_oldest() if len(self._by_age) > MAX_IDLE_CONNECTIONS else None
                 self._start_janitor()
-        if not is_current:
-            connection.end()
+        if over is not None:
+            over.end()
+
+    def _pop_oldest(self) -> C:
+        """Called with the lock held; something is idle."""
+        connection, config_id = self._by_age.popitem(last=False)
+        shelf = self._shelves[config_id]
+        shelf.idle = shelf.idle[1:]
+        return connection
 
     def close_idle(self) -> None:
         """Close what has idled for longer than allowed."""
@@ -94,7 +112,9 @@ class ConnectionPool(Generic[C]):
             for shelf in self._shelves.values():
                 over += [connection for since, connection in shelf.idle if is_over(since)]
                 shelf.idle = [(since, connection) for since, connection in shelf.idle if not is_over(since)]
-            if not any(shelf.idle for shelf in self._shelves.values()):
+            for connection in over:
+                del self._by_age[connection]
+            if not self._by_age:
                 self._emptied.set()
         for connection in over:
             connection.end()
@@ -111,7 +131,7 @@ class ConnectionPool(Generic[C]):
             self._emptied.wait(max(0.05, self._max_idle_seconds / 4))
             self.close_idle()
             with self._lock:
-                if not any(shelf.idle for shelf in self._shelves.values()):
+                if not self._by_age:
                     self._janitor = None
                     return
                 self._emptied.clear()

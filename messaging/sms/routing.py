@@ -40,6 +40,10 @@ class Tier:
     ignored_ids: tuple[int, ...] = ()
 
 
+#: Accounts whose decrypted form is kept.
+MAX_KEPT_ACCOUNTS = 1000
+
+
 class RouteCache:
     """Provider configurations, and by whom countries are served. Any thread may ask."""
 
@@ -62,6 +66,8 @@ class RouteCache:
         row, account = self._accounts.get(config["id"], (None, None))
         if account is None or row is not config:
             account = provider_config(config, self._public_base_url)
+            if len(self._accounts) >= MAX_KEPT_ACCOUNTS:
+                self._accounts.clear()
             self._accounts[config["id"]] = (config, account)
         return account
 
