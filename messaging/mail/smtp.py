@@ -446,7 +446,8 @@ class _Connection(smtplib.SMTP):
                 break
             try:
                 self.say(piece, shown=b"(%d octets)" % len(piece))
-            except ConnectionEnded:
+            except (ConnectionEnded, TimeoutError):
+                # It may have said why it reads no more, and leave the rest unread.
                 if not self._wire.has_input():
                     raise
                 break

@@ -234,7 +234,25 @@ def test_a_server_that_stops_reading_is_waited_for_no_longer_than_the_send_may_t
     assert time.monotonic() - started < 5
 
 
-def stop_reading_at_data(listener: socket.socket, is_over: threading.Event) -> None:
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_server_that_says_no_and_stops_reading_has_said_no(is_streamed):
+    """Not a time-out, after which the same would be sent, and refused, again."""
+    message = (
+        with_file(bytes(20_000_000)) if is_streamed else Message.of(b"Subject: x\r\n\r\n" + b"body\r\n" * 3_000_000)
+    )
+    transport = SmtpTransport(MailTransportSettings(read_timeout_seconds=0.5), ehlo_name="client.example.org")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        is_over = threading.Event()
+        thread = threading.Thread(target=stop_reading_at_data, args=(listener, is_over, b"552 5.3.4 too big\r\n"))
+        thread.start()
+        server = SmtpServer(1, 1, "127.0.0.1", listener.getsockname()[1], Security.PLAIN)
+        results = transport.send(server, Envelope("shop@shop.example", ["a@example.com"]), message, gate())
+        is_over.set()
+        thread.join()
+    assert results["a@example.com"].code == "SMTP_552_5.3.4"
+
+
+def stop_reading_at_data(listener: socket.socket, is_over: threading.Event, last_words: bytes = b"") -> None:
     """A server of one connection, with its socket full and nobody there."""
     connection, _ = listener.accept()
     with connection, connection.makefile("rb") as lines:
@@ -243,6 +261,8 @@ def stop_reading_at_data(listener: socket.socket, is_over: threading.Event) -> N
             connection.sendall(b"354 go\r\n" if line.startswith(b"DATA") else b"250 ok\r\n")
             if line.startswith(b"DATA"):
                 break
+        lines.read(100_000)
+        connection.sendall(last_words)
         is_over.wait(30)
 
 
