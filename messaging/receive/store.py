@@ -36,6 +36,10 @@ _ABOUT_THE_VALUES = frozenset({"22", "23", "54"})
 #: Characters of rows as JSON that are sent at once. PostgreSQL breaks the connection at 1 GiB, which looks as if it
 #: were away; a text of nothing but control characters is six times as long there.
 MAX_ROWS_CHARS = 256 * 1_048_576
+#: Of a body that is one control character after the other, in html and in the text derived from it.
+MAX_CHARS_OF_OCTET = 12
+#: What JSON spells with six characters.
+_CONTROLS = [chr(code) for code in range(0x20) if chr(code) not in "\b\f\n\r\t"]
 #: Octets of mails from which on a statement gets more time than others, and how much: a mail that takes longer than
 #: `DATABASE__STATEMENT_TIMEOUT_SECONDS` whenever it is tried would stand in the way of all behind it.
 QUICK_OCTETS, MILLISECONDS_PER_MIB = 4 * 1_048_576, 1_000
@@ -255,7 +259,9 @@ class Store:
                     self._files.take_back(laid)
 
     def _write(self, plans: Sequence[_Plan]) -> dict[str, int]:
-        """Ids by key. Raises: _Overtaken, with nothing written; what the driver raises."""
+        """Ids by key. Raises: _Overtaken, _TooMuch, with nothing written; what the driver raises."""
+        if _is_too_much(plans):
+            raise _TooMuch
         is_committing = False
         try:
             for plan in plans:
@@ -263,8 +269,6 @@ class Store:
             with self._engine.begin() as connection:
                 _give_time(connection, sum(len(plan.arrival.incoming.octets) for plan in plans))
                 statement, rows = insertion([self._row(connection, plan) for plan in plans])
-                if len(rows) > MAX_ROWS_CHARS:
-                    raise _TooMuch
                 ids = {row.message_id: row.id for row in connection.execute(statement, {"rows": rows})}
                 if len(ids) < len(plans):
                     raise _Overtaken
@@ -297,6 +301,15 @@ class Store:
             "content_id": content_id and storable(content_id),
             "size": laid.size,
         }
+
+
+def _is_too_much(plans: Sequence[_Plan]) -> bool:
+    """Told before the rows are made, as they alone would take gigabytes."""
+    mails = [plan.arrival.mail for plan in plans]
+    if sum(len(plan.arrival.incoming.octets) for plan in plans) * MAX_CHARS_OF_OCTET <= MAX_ROWS_CHARS:
+        return False
+    bodies = [body for mail in mails for body in (mail.body_text, mail.body_html) if body]
+    return sum(len(body) + 5 * sum(map(body.count, _CONTROLS)) for body in bodies) > MAX_ROWS_CHARS
 
 
 def _give_time(connection: Connection, octets: int) -> None:
