@@ -55,7 +55,10 @@ def _insertion(columns: tuple[str, ...]) -> TextClause:
 
 
 def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
-    """All of `COLUMNS` but `duplicate_of` and the files, as JSON; texts cut to their columns, safe to store."""
+    """As JSON by column, all but `duplicate_of` and the files; texts cut to their columns, safe to store.
+
+    A column that is not there is empty.
+    """
     mail, classification, incoming, origin = arrival.mail, arrival.classification, arrival.incoming, arrival.origin
     return {
         "tenant_id": origin.tenant_id,
@@ -83,15 +86,7 @@ def row_of(arrival: Arrival, key: str) -> dict[str, Any]:
 
 def _classified(classification: Classification) -> dict[str, Any]:
     flags = classification.flags
-    worst = classification.worst if classification.type is MailType.BOUNCE else None
-    is_linkable = classification.type in _ABOUT_A_MAIL and (
-        classification.reference_ids or classification.verp_record_id is not None
-    )
-    # Of a complaint those who complain.
-    is_complaint = classification.type is MailType.FEEDBACK_REPORT
-    told = classification.recipients if is_complaint else classification.failed
-    failed = _texts(one.recipient for one in told if one.recipient)
-    return {
+    told = {
         "mail_type": classification.type,
         "type_detail": cut(classification.detail, 50),
         "is_mailing_list": flags.mailing_list,
@@ -102,6 +97,24 @@ def _classified(classification: Classification) -> dict[str, Any]:
         "original_message_id": cut(classification.original_message_id, 255),
         "reference_ids": _texts(classification.reference_ids) or None,
         "verp_record_id": classification.verp_record_id,
+        "link_status": LinkStatus.NONE,
+    }
+    # Nearly all mail is about no other.
+    is_report = classification.type in _ABOUT_A_MAIL or classification.recipients
+    return told | _reported(classification) if is_report else told
+
+
+def _reported(classification: Classification) -> dict[str, Any]:
+    """What a mail about another one says."""
+    worst = classification.worst if classification.type is MailType.BOUNCE else None
+    is_linkable = classification.type in _ABOUT_A_MAIL and (
+        classification.reference_ids or classification.verp_record_id is not None
+    )
+    # Of a complaint those who complain.
+    is_complaint = classification.type is MailType.FEEDBACK_REPORT
+    told = classification.recipients if is_complaint else classification.failed
+    failed = _texts(one.recipient for one in told if one.recipient)
+    return {
         "smtp_reply_code": worst and cut(worst.reply_code, 10),
         "enhanced_status_code": worst and cut(worst.status, 20),
         "diagnostic_message": worst and cut(worst.diagnostic, 2000),

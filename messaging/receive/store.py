@@ -7,6 +7,7 @@ store behind a URL gets is written before it begins, so no transaction waits for
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -225,8 +226,8 @@ class Store:
         verdicts = [_verdict(arrival, taken) for arrival in group]
         plans = [verdict for verdict in verdicts if isinstance(verdict, _Plan)]
         ids = self._write(plans) if plans else {}
-        for plan in plans:
-            metrics.received(plan.arrival.classification.type)
+        for mail_type, count in Counter(plan.arrival.classification.type for plan in plans).items():
+            metrics.received(mail_type, count)
         return [
             Kept(one.arrival, ids[one.key], True, one.eml is not None) if isinstance(one, _Plan) else one
             for one in verdicts
@@ -269,7 +270,7 @@ class Store:
             with self._engine.begin() as connection:
                 _give_time(connection, sum(len(plan.arrival.incoming.octets) for plan in plans))
                 statement, rows = insertion([self._row(connection, plan) for plan in plans])
-                ids = {row.message_id: row.id for row in connection.execute(statement, {"rows": rows})}
+                ids = {key: record_id for record_id, key in connection.execute(statement, {"rows": rows})}
                 if len(ids) < len(plans):
                     raise _Overtaken
                 is_committing = True
@@ -319,6 +320,8 @@ def _give_time(connection: Connection, octets: int) -> None:
 
 def _verdict(arrival: Arrival, taken: dict[str, Stored]) -> _Plan | Kept:
     """Under which key to store it; or what it was stored as before."""
+    if arrival.key not in taken:
+        return _Plan(arrival, arrival.key, None)
     keys = arrival.keys
     first = taken.get(keys[0])
     for key in keys:
