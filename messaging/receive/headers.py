@@ -63,7 +63,8 @@ class Headers:
 
     def all(self, name: str) -> list[str]:
         """The values, decoded and unfolded."""
-        return list(self._all(name.lower()))
+        wanted = name.lower()
+        return list(self._all(wanted)) if wanted in self._raw else []
 
     def first(self, name: str) -> str | None:
         """The first value, decoded and unfolded; None without the field, empty for a blank one."""

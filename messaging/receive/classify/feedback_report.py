@@ -44,8 +44,9 @@ class Shape(NamedTuple):
             return False
         if self.subject and not subject.startswith(self.subject):
             return False
-        if self.header and not any(
-            value.strip().lower().startswith(self.value) for value in message.headers.all(self.header)
+        if self.header and not (
+            self.header in message.headers
+            and any(value.strip().lower().startswith(self.value) for value in message.headers.all(self.header))
         ):
             return False
         if not self.original_header:

@@ -21,9 +21,9 @@ def report_type(part: Part) -> str | None:
 
 def header_words(headers: Headers, name: str) -> set[str]:
     """The keyword of each field such as `Auto-Submitted: auto-replied (vacation)`, in lower case."""
-    values = headers.all(name)
-    # Most fields that rules ask for are not there.
-    return {value.partition(";")[0].partition("(")[0].strip().lower() for value in values} if values else set()
+    if name not in headers:  # as most that rules ask for
+        return set()
+    return {value.partition(";")[0].partition("(")[0].strip().lower() for value in headers.all(name)}
 
 
 def has_header(headers: Headers, *names: str) -> bool:
