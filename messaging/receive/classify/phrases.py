@@ -9,10 +9,12 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-#: What ` * ` in a phrase stands for at most, in characters.
+#: What ` * ` in a phrase stands for at most, in characters, of one sentence.
 MAX_GAP_CHARS = 80
 
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "`": "'", "´": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\xa0": " "})
+#: Not the dots of `<address>... User unknown`.
+_END_OF_SENTENCE = re.compile(r"(?<!\.)\. ")
 #: The codes before each line of a reply of several lines (RFC 5321, 4.2.1), once its lines are one.
 _CONTINUED = re.compile(r" [245]\d\d[ -](?:#?[245]\.\d{1,3}\.\d{1,3}[ :-] ?)?")
 
@@ -109,7 +111,7 @@ def _holds(text: str, pieces: tuple[str, ...]) -> bool:
         end = start + len(pieces[0])
         for piece in pieces[1:]:
             at = text.find(piece, end, end + MAX_GAP_CHARS + len(piece))
-            if at < 0:
+            if at < 0 or _END_OF_SENTENCE.search(text, end, at):
                 break
             end = at + len(piece)
         else:

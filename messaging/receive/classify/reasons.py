@@ -28,13 +28,13 @@ _ANSWER_TO_MAIL = re.compile(
 
 #: Of clients that name no command: qmail, Sun Messaging Server, Gmail of old by the number of a state.
 _ANSWER_TO_RCPT = re.compile(
-    r"\brcpt\b|does not like recipient|recipient (?:address |was )rejected|has rejected address|\(state 1[2-5]\)",
+    r"\brcpt(?:\b|_)|does not like recipient|recipient (?:address |was )rejected|has rejected address|\(state 1[2-5]\)",
     re.IGNORECASE,
 )
 #: Some refuse so what their customers filter: Postfix, Exim, Sendmail, qmail, Gmail of old.
 _ANSWER_TO_DATA = re.compile(
-    r"(?:in reply to|after|response to|answer to) (?:end of )?data\b|end of message|failed after i sent the message|"
-    r"\(state 1[78]\)|^>>> data[^\n]*\n<<< (?:4|5[^0])",
+    r"(?:in reply to|after|response to|answer to|at) (?:the )?(?:data|end of (?:data|message))\b|"
+    r"failed after i sent the message|did not like our data|\[body\]|\(state 1[78]\)|^>>> data[^\n]*\n<<< (?:4|5[^0])",
     re.IGNORECASE | re.MULTILINE,
 )
 #: Addresses, and hosts with their IP address: their names tell nothing, whatever words they hold.
