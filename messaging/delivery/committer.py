@@ -98,8 +98,9 @@ class _Item:
 #: Share of the group window for which a busy committer gathers at most before it commits.
 _GATHER_SHARE = 0.6
 
-#: What a commit is expected to take falls by this factor with each that takes less: one in ten or so is a slow one.
-_FALL = 0.9
+#: What a commit may take is the slowest of late, which falls by the first factor with each that took less, times the
+#: second. Quick and even commits cost no more for it; of uneven ones half as many outcomes wait for too long.
+_FALL, _MARGIN = 0.9, 1.5
 
 
 class Pace:
@@ -107,7 +108,7 @@ class Pace:
 
     def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
-        #: What the next commit is expected to take, by the slow ones of late.
+        #: The slowest commit of late.
         self._commit_seconds = 0.0
 
     def committed(self, seconds: float) -> None:
@@ -116,7 +117,7 @@ class Pace:
 
     def gather_seconds(self, waited_seconds: float) -> float:
         """How long to wait for others where the oldest outcome has waited so long, during the last commit."""
-        left = self._window_seconds - waited_seconds - self._commit_seconds
+        left = self._window_seconds - waited_seconds - self._commit_seconds * _MARGIN
         return max(0.0, min(left, self._window_seconds * _GATHER_SHARE))
 
 
