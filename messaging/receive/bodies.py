@@ -80,8 +80,10 @@ def _mode(plain: str | None, html: str | None) -> BodyMode | None:
 
 def _with_plain_twin(root: Part, candidates: Sequence[Part]) -> set[int]:
     """By identity, what stands in a `multipart/alternative` that also says it in plain text."""
-    plain = {id(part) for part in candidates if part.content_type == "text/plain" and part.content.strip()}
     twins: set[int] = set()
+    if len(candidates) < 2:
+        return twins
+    plain = {id(part) for part in candidates if part.content_type == "text/plain" and part.content.strip()}
     for parent in root.walk():
         if parent.content_type == "multipart/alternative":
             within = {id(part) for part in parent.walk()}

@@ -41,10 +41,9 @@ def envelope_sha256(headers: Headers, size: int | None) -> str:
 
 
 def _of_fields(headers: Headers) -> "hashlib._Hash":
-    digest = hashlib.sha256()
-    for name in ("From", "Date", "Subject"):
-        digest.update(_octets(_first(headers, name).strip()) + b"\n")
-    return digest
+    return hashlib.sha256(
+        _octets("".join(f"{_first(headers, name).strip()}\n" for name in ("From", "Date", "Subject")))
+    )
 
 
 def synthetic_key(headers: Headers, *, config_id: int, folder_name: str, date: datetime | None, content: str) -> str:

@@ -184,17 +184,18 @@ class _Batch:
         """What is still there of these, read; what has not come yet is asked for alone."""
         max_bytes = self._run.settings.max_message_bytes
         for head in heads:
-            incoming = Incoming(str(head.uid), head.size, head.header, is_whole=False, internal_date=head.internal_date)
+            octets, is_whole = head.header, False
             if (head.size or 0) <= max_bytes:
-                octets = bodies.pop(head.uid, None)
-                if octets is None:
-                    octets = self._session.bodies([head.uid], max_bytes).get(head.uid, b"")
-                if not octets and head.size != 0:
+                body = bodies.pop(head.uid, None)
+                if body is None:
+                    body = self._session.bodies([head.uid], max_bytes).get(head.uid, b"")
+                if not body and head.size != 0:
                     continue  # expunged since the search
-                if len(octets) <= max_bytes:
-                    incoming = replace(incoming, octets=octets, is_whole=True)
-                elif not head.header:
-                    incoming = replace(incoming, octets=octets[:MAX_HEADER_BYTES])
+                if len(body) <= max_bytes:
+                    octets, is_whole = body, True
+                elif not octets:
+                    octets = body[:MAX_HEADER_BYTES]
+            incoming = Incoming(str(head.uid), head.size, octets, is_whole, head.internal_date)
             yield self._run.reader.read(origin, incoming)
 
 

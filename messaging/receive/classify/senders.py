@@ -4,6 +4,7 @@ import re
 from functools import cache, lru_cache
 
 from messaging.receive.classify.phrases import Phrases, comparable, table
+from messaging.receive.headers import Headers
 from messaging.receive.parsed import ParsedMail
 
 _NO_REPLY = re.compile(r"(?:no|not)[-_.]?reply\Z")
@@ -12,8 +13,7 @@ _TAG = re.compile(r"[+=].*\Z|[-_.]?\d+\Z", re.DOTALL)
 
 def is_daemon(message: ParsedMail) -> bool:
     """Whether it comes from a program that does nothing but report."""
-    local = _local(message.from_address)
-    return local in _locals("daemons") or local.startswith(("mailer-daemon", "mailerdaemon"))
+    return _is_daemon(message.from_address)
 
 
 def is_postmaster(message: ParsedMail) -> bool:
@@ -23,27 +23,17 @@ def is_postmaster(message: ParsedMail) -> bool:
 
 def is_machine(message: ParsedMail) -> bool:
     """Whether a program of any kind sent it: no envelope sender, or an address such as `noreply@`."""
-    if has_null_path(message) or is_daemon(message) or is_postmaster(message):
-        return True
-    if not message.from_address:
-        return True
-    if "X-MLServer" in message.headers:  # fml reports from the address of the list
-        return True
-    return any(_is_machine(_local(one)) for one in (message.from_address, *message.headers.raw("Return-Path")))
+    return _is_of_machine(message.headers, message.from_address, message.from_name)
 
 
 def has_null_path(message: ParsedMail) -> bool:
     """Whether the envelope sender is empty, as of every report."""
-    paths = [*message.headers.raw("Return-Path"), *message.headers.raw("From")]
-    return any("@" not in path and "".join(path.split()) == "<>" for path in paths[:3])
+    return _has_null_path(message.headers)
 
 
 def has_envelope_sender(message: ParsedMail) -> bool:
     """Whether a report of it would have gone to somebody: no report has one, as two servers would report for ever."""
-    if "X-MLServer" in message.headers:
-        return False
-    paths = message.headers.raw("Return-Path")
-    return any("@" in path and not _local(path).startswith(_reporters()) for path in paths[:3])
+    return _has_envelope_sender(message.headers)
 
 
 def is_automatic(message: ParsedMail) -> bool:
@@ -57,7 +47,38 @@ def is_answer(message: ParsedMail) -> bool:
     return _answers().match(message.subject or "") is not None
 
 
-@lru_cache(maxsize=8)  # one rule after the other asks for one sender
+# One rule after the other asks the same of one mail, in some threads at once.
+
+
+@lru_cache(maxsize=4)
+def _is_of_machine(headers: Headers, address: str | None, name: str | None) -> bool:
+    if not address or _has_null_path(headers) or _is_daemon(address) or _is_postmaster(address, name):
+        return True
+    if "X-MLServer" in headers:  # fml reports from the address of the list
+        return True
+    return _is_machine(_local(address)) or any(_is_machine(_local(one)) for one in headers.raw("Return-Path"))
+
+
+@lru_cache(maxsize=4)
+def _has_null_path(headers: Headers) -> bool:
+    paths = [*headers.raw("Return-Path"), *headers.raw("From")]
+    return any("@" not in path and "".join(path.split()) == "<>" for path in paths[:3])
+
+
+@lru_cache(maxsize=4)
+def _has_envelope_sender(headers: Headers) -> bool:
+    if "X-MLServer" in headers:
+        return False
+    paths = headers.raw("Return-Path")
+    return any("@" in path and not _local(path).startswith(_reporters()) for path in paths[:3])
+
+
+def _is_daemon(address: str | None) -> bool:
+    local = _local(address)
+    return local in _locals("daemons") or local.startswith(("mailer-daemon", "mailerdaemon"))
+
+
+@lru_cache(maxsize=8)
 def _is_postmaster(address: str | None, name: str | None) -> bool:
     local = _local(address)
     if local in _locals("postmasters") or local.startswith("postmaster"):
