@@ -11,6 +11,8 @@ addresses sent again, once it is replaced.
 """
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import context, op
@@ -32,26 +34,30 @@ def upgrade() -> None:
         if_not_exists=True,
     )
     if not context.is_offline_mode():
-        _seal()
+        from messaging.sms.ext_config import seal
+
+        _rewrite(seal)
 
 
-def _seal() -> None:
-    """Raises: ConfigurationError, where there is something to encrypt and no key in use."""
-    from messaging.sms.ext_config import seal
-
+def _rewrite(change: Callable[[Any], Any]) -> None:
+    """Raises: ConfigurationError, where there is something to encrypt or to read and no key in use."""
     connection = op.get_bind()
     rows = connection.execute(
         sa.text("SELECT id, ext_config FROM sms_provider_config WHERE jsonb_typeof(ext_config) = 'object' FOR UPDATE")
     ).fetchall()
     for row in rows:
-        sealed = seal(row.ext_config)
-        if sealed != row.ext_config:
+        changed = change(row.ext_config)
+        if changed != row.ext_config:
             connection.execute(
-                sa.text("UPDATE sms_provider_config SET ext_config = CAST(:sealed AS jsonb) WHERE id = :id"),
-                {"sealed": json.dumps(sealed), "id": row.id},
+                sa.text("UPDATE sms_provider_config SET ext_config = CAST(:changed AS jsonb) WHERE id = :id"),
+                {"changed": json.dumps(changed), "id": row.id},
             )
 
 
 def downgrade() -> None:
+    if not context.is_offline_mode():
+        from messaging.sms.ext_config import unseal
+
+        _rewrite(unseal)  # the version before would take a sealed value for a missing one
     op.drop_index("ix_sms_send_swept", table_name="sms_send_record")
     op.drop_column("sms_send_record", "asked_at")

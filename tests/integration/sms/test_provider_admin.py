@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from alembic import command
+from alembic.config import Config
 from cryptography.fernet import Fernet
 from sqlalchemy import Engine, inspect, select, text
 from sqlalchemy.orm import Session
@@ -210,6 +212,21 @@ def test_accounts_of_the_version_before_are_sealed_by_the_migration(engine: Engi
     assert stored["region"] == "eu"
     assert "t0ken" not in str(stored)
     assert unseal(stored) == {"authToken": "t0ken", "region": "eu"}
+
+
+def test_the_version_before_reads_what_this_one_sealed(engine: Engine, database_url: str) -> None:
+    config_id = add_sms_provider(**GIVEN, ext_config={"authToken": "t0ken"})
+    assert "t0ken" not in str(row(engine, config_id).ext_config)
+    alembic = Config()
+    alembic.set_main_option("script_location", str(schema.migrations_folder()).replace("%", "%%"))
+    alembic.set_main_option("path_separator", "os")
+    with engine.begin() as connection:
+        alembic.attributes["connection"] = connection
+        command.downgrade(alembic, "0004")
+        stored = connection.execute(text("SELECT ext_config FROM sms_provider_config")).scalar_one()
+    assert stored == {"authToken": "t0ken"}
+    schema.upgrade(database_url, "0005")
+    assert unseal(row(engine, config_id).ext_config) == {"authToken": "t0ken"}
 
 
 @pytest.mark.parametrize(("provider_type", "is_told"), [("twilio", True), ("aliyun", False)])
