@@ -17,7 +17,7 @@ MAX_REFERENCES = 50
 MAX_TEXT_CHARS = 65_536
 
 _ID_LINE = re.compile(
-    r"^[ \t>|*]{0,8}(?:X-)?(?:Original-)?Message-?ID[ \t]*:[ \t]*(?:\r?\n[ \t>]+)?"
+    r"^[ \t>|*]{0,8}(?:X-)?(?:Original-)?Message[- ]?ID[ \t]*:[ \t]*(?:\r?\n[ \t>]+)?"
     r"(<[^<>\r\n]{3,998}>|[^\s<>@]{1,400}@[^\s<>@]{1,400})",
     re.MULTILINE | re.IGNORECASE,
 )
