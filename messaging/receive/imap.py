@@ -22,7 +22,7 @@ from messaging.receive.connecting import MailboxConnector
 from messaging.receive.imap_answers import USUAL_END, fetched, numbers, usual_answer
 from messaging.receive.login import Credential, Login, LoginRefused
 
-#: Messages named in one command: servers take lines of about 8,000 octets (RFC 7162, section 4).
+#: Messages whose headers are asked for in one command: servers take lines of about 8,000 octets (RFC 7162, section 4).
 MAX_UIDS = 100
 #: Octets of a header block that are asked for; what has more is read with the whole message.
 MAX_HEADER_BYTES = 131_072
@@ -196,7 +196,7 @@ class ImapSession:
         return found
 
     def look_at(self, groups: Sequence[Sequence[int]], max_bytes: int) -> Iterator[tuple[Sequence[int], list[Head]]]:
-        """Groups of at most `MAX_UIDS` messages with the first `max_bytes + 1` octets of each that is still there.
+        """Groups of some hundred messages with the first `max_bytes + 1` octets of each that is still there.
 
         The server works at a group while the caller is at the one before it: its command is sent ahead.
         """

@@ -26,11 +26,13 @@ from messaging.receive.storing import Storing, store
 logger = logging.getLogger(__name__)
 
 #: Mails that are asked for in one command and stored in one transaction, and their octets together as reported.
-GROUP_MAILS, GROUP_BYTES = 100, 1_048_576
+GROUP_MAILS, GROUP_BYTES = 50, 1_048_576
 #: Octets of one mail that come with a group, whatever size its server reported: what is longer is asked for alone.
 GROUP_MAIL_BYTES = 1_048_576
 #: Octets up to which a mail comes whole with the first look at it: of a longer one these are its header, or more.
 LOOK_BYTES = 8_192
+#: Mails that are looked at in one command, and stored in one transaction where all of them are small.
+LOOK_MAILS = 250
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class _Batch:
     def _look_at_all(self, origin: Origin, uids: Sequence[int]) -> None:
         """Group by group: small mails are there with the look at them, of the others their headers come first."""
         limit = min(self._run.settings.max_message_bytes, LOOK_BYTES)
-        groups = [uids[start : start + self._group_mails] for start in range(0, len(uids), self._group_mails)]
+        groups = [uids[start : start + LOOK_MAILS] for start in range(0, len(uids), LOOK_MAILS)]
         with Storing(self._run, self._hold) as storing:
             for group, heads in self._session.look_at(groups, limit):
                 small = {head.uid: head for head in heads if _is_small(head, limit)}

@@ -305,19 +305,19 @@ def test_an_answer_of_another_form_is_read_as_well(fetch: Fetch, stored: Stored)
 
 
 def test_what_was_stored_before_the_connection_broke_stays(fetch: Fetch, stored: Stored) -> None:
-    messages = {uid: Message(mail(str(uid))) for uid in range(1, 221)}
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 521)}
     with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
-        # It breaks at message 173, in whatever company that is asked for.
-        group = ",".join(map(str, range(101, 201)))
+        # It breaks at message 273, in whatever company that is asked for.
+        group = ",".join(map(str, range(251, 501)))
         server.rules.append(Rule(f"UID FETCH {group} (BODY", "* BYE\r\n", is_last=True))
-        server.rules.append(Rule("UID FETCH 173 ", "* BYE\r\n", is_last=True))
-        failed(fetch, server, batch_limit=220)
-        assert stored.watermark()["last_seen_uid"] == 172
+        server.rules.append(Rule("UID FETCH 273 ", "* BYE\r\n", is_last=True))
+        failed(fetch, server, batch_limit=520)
+        assert stored.watermark()["last_seen_uid"] == 272
         assert stored.watermark()["in_progress_since"] is None
         assert stored.watermark()["last_fetched_at"] is None
         server.rules.clear()
-        assert fetch(server, batch_limit=220) == 48
-    assert len(set(stored.names())) == 220
+        assert fetch(server, batch_limit=520) == 248
+    assert len(set(stored.names())) == 520
 
 
 def test_after_a_lost_connection_the_other_folders_are_read_over_another(fetch: Fetch, stored: Stored) -> None:
@@ -350,12 +350,12 @@ def test_a_folder_taken_over_meanwhile_is_left_at_once(fetch: Fetch, stored: Sto
     def take_over(_line: str) -> None:
         stored.run("UPDATE mail_fetch_imap_watermark SET version = version + 1, in_progress_since = now()")
 
-    messages = {uid: Message(mail(str(uid))) for uid in range(1, 421)}
-    with ScriptedImapServer({"INBOX": Folder(messages)}, [Rule("UID FETCH 301", then=take_over)]) as server:
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 1001)}
+    with ScriptedImapServer({"INBOX": Folder(messages)}, [Rule("UID FETCH 751", then=take_over)]) as server:
         # The group that was being stored, or the one after it, finds out; none after that is begun.
-        count = fetch(server, batch_limit=420)
-    assert count in (200, 300)
-    assert stored.watermark()["last_seen_uid"] == count - 100
+        count = fetch(server, batch_limit=1000)
+    assert count in (500, 750)
+    assert stored.watermark()["last_seen_uid"] == count - 250
     assert stored.watermark()["in_progress_since"] is not None
 
 
@@ -468,25 +468,25 @@ def test_a_worker_that_is_killed_loses_no_mail_and_doubles_none(
         worker.kill()
         worker.wait()
 
-    messages = {uid: Message(mail(str(uid))) for uid in range(1, 421)}
-    rule = Rule("UID FETCH 301", then=kill, times=1, is_last=True)
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 1001)}
+    rule = Rule("UID FETCH 751", then=kill, times=1, is_last=True)
     with ScriptedImapServer({"INBOX": Folder(messages)}, [rule]) as server:
         environment = {
             "MESSAGING_DATABASE_URL": settings.database_url,
             "MESSAGING_REDIS_URL": settings.redis_url,
             "MESSAGING_SECRETS_KEYS": settings.secrets_keys[0],
-            "MESSAGING_MAIL__FETCH__BATCH_LIMIT": "420",
+            "MESSAGING_MAIL__FETCH__BATCH_LIMIT": "1000",
         }
         config_id = add_mailbox(engine, server.port)
         worker = subprocess.Popen([sys.executable, "-c", WORKER, str(config_id)], env={**os.environ, **environment})
         assert worker.wait(60) == -signal.SIGKILL
         count = len(stored.names())
         # It was about to store the second group.
-        assert 100 <= stored.watermark()["last_seen_uid"] <= count <= 200
+        assert 250 <= stored.watermark()["last_seen_uid"] <= count <= 500
         assert fetch(server, config_id=config_id) == 0
         stored.run("UPDATE mail_fetch_imap_watermark SET in_progress_since = now() - interval '61 minutes'")
-        assert fetch(server, config_id=config_id, batch_limit=420) == 420 - count
-    assert len(set(stored.names())) == len(stored.names()) == 420
+        assert fetch(server, config_id=config_id, batch_limit=1000) == 1000 - count
+    assert len(set(stored.names())) == len(stored.names()) == 1000
 
 
 def test_what_a_dead_worker_stored_beyond_the_watermark_is_not_downloaded_again(fetch: Fetch, stored: Stored) -> None:
@@ -503,8 +503,8 @@ def test_what_a_dead_worker_stored_beyond_the_watermark_is_not_downloaded_again(
 def test_the_time_budget_ends_a_fetch_between_mails(
     engine: Engine, make_settings: MakeSettings, stored: Stored
 ) -> None:
-    messages = {uid: Message(mail(str(uid))) for uid in range(1, 221)}
-    settings = make_settings(mail={"fetch": {"batch_limit": 220, "time_budget_seconds": 50}})
+    messages = {uid: Message(mail(str(uid))) for uid in range(1, 301)}
+    settings = make_settings(mail={"fetch": {"batch_limit": 300, "time_budget_seconds": 50}})
     with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
         late = False
 
@@ -515,10 +515,10 @@ def test_the_time_budget_ends_a_fetch_between_mails(
             nonlocal late
             late = True
 
-        server.rules.append(Rule("UID FETCH 101", then=be_late))
+        server.rules.append(Rule("UID FETCH 251", then=be_late))
         receiver = Receiver(engine, settings, None, ticker=ticker)
-        assert receiver.fetch_mailbox(add_mailbox(engine, server.port)) == 100
-    assert (stored.watermark()["last_seen_uid"], stored.watermark()["in_progress_since"]) == (100, None)
+        assert receiver.fetch_mailbox(add_mailbox(engine, server.port)) == 250
+    assert (stored.watermark()["last_seen_uid"], stored.watermark()["in_progress_since"]) == (250, None)
     assert stored.watermark()["last_fetched_at"] is not None
 
 
