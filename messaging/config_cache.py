@@ -129,14 +129,14 @@ class KeyedRows(Generic[_Key]):
 
     def _ensure(self, keys: set[_Key]) -> None:
         now = self._ticker()
-        fresh = {key: entry for key, entry in self._rows.items() if now - entry[0] < self._ttl}
-        missing = keys - fresh.keys()
+        missing = {key for key in keys if key not in self._rows or now - self._rows[key][0] >= self._ttl}
         if not missing:
             return
         read: dict[_Key, list[Mapping[str, Any]]] = {key: [] for key in missing}
         with self._engine.connect() as connection:
             for key, row in self._read(connection, missing):
                 read[key].append(row)
+        fresh = {key: entry for key, entry in self._rows.items() if now - entry[0] < self._ttl}
         self._rows = fresh | {key: (now, rows) for key, rows in read.items()}
 
 
