@@ -135,7 +135,9 @@ def _text(value: str | None) -> str | None:
 
 def cut(value: str | None, max_chars: int) -> str | None:
     """A text as its column holds it."""
-    return None if value is None else storable(value)[:max_chars]
+    if value is None or (len(value) <= max_chars and value.isascii() and "\x00" not in value):
+        return value
+    return storable(value)[:max_chars]
 
 
 def _texts(values: Iterable[str]) -> list[str]:
