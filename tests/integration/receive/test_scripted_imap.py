@@ -304,6 +304,25 @@ def test_an_answer_of_another_form_is_read_as_well(fetch: Fetch, stored: Stored)
     assert stored.column("subject") == ["quoted"]
 
 
+def test_small_new_mails_come_with_the_first_look_at_them(fetch: Fetch, stored: Stored) -> None:
+    with ScriptedImapServer(inbox("one", "two")) as server:
+        assert fetch(server) == 2
+        assert server.lines("UID FETCH") == ["UID FETCH 1,2 (BODY.PEEK[]<0.8193> RFC822.SIZE INTERNALDATE)"]
+    assert stored.names() == ["one", "two"]
+
+
+def test_a_large_mail_that_is_known_from_another_folder_is_not_downloaded_again(fetch: Fetch, stored: Stored) -> None:
+    large = mail("large", "x" * 20_000)
+    folders = {"INBOX": Folder({1: Message(large)}), "Junk": Folder({1: Message(mail("small"))})}
+    with ScriptedImapServer(folders) as server:
+        assert fetch(server, fields={"fetch_folders": "INBOX,Junk"}) == 2
+        folders["Junk"].messages[2] = Message(large)
+        server.commands.clear()
+        assert fetch(server) == 0
+        assert server.lines("UID FETCH") == ["UID FETCH 2 (BODY.PEEK[]<0.8193> RFC822.SIZE INTERNALDATE)"]
+    assert stored.watermark("Junk")["last_seen_uid"] == 2
+
+
 def test_what_was_stored_before_the_connection_broke_stays(fetch: Fetch, stored: Stored) -> None:
     messages = {uid: Message(mail(str(uid))) for uid in range(1, 521)}
     with ScriptedImapServer({"INBOX": Folder(messages)}) as server:
