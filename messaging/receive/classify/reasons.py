@@ -19,28 +19,28 @@ from messaging.receive.vocabulary import USELESS_ADDRESS, BounceReason
 
 _R = BounceReason
 
+# All of them are for text in lower case, in which they are found four times as fast.
 #: What is unknown then is the sender: Postfix, Exim, Sendmail, qmail.
 _ANSWER_TO_MAIL = re.compile(
     r"(?:in reply to|after|response to|answer to) (?:pipelined )?mail from\b|but sender was rejected|"
     r"^>>> mail from:[^\n]*\n<<< [45]",
-    re.IGNORECASE | re.MULTILINE,
+    re.MULTILINE,
 )
 
 #: Of clients that name no command: qmail, Sun Messaging Server, Gmail of old by the number of a state.
 _ANSWER_TO_RCPT = re.compile(
     r"\brcpt(?:\b|_)|does not like recipient|recipient (?:address |was )rejected|has rejected address|\(state 1[2-5]\)",
-    re.IGNORECASE,
 )
 #: Some refuse so what their customers filter: Postfix, Exim, Sendmail, qmail, Gmail of old.
 _ANSWER_TO_DATA = re.compile(
     r"(?:in reply to|after|response to|answer to|at) (?:the )?(?:data|end of (?:data|message))\b|"
     r"failed after i sent the message|did not like our data|\[body\]|\(state 1[78]\)|^>>> data[^\n]*\n<<< (?:4|5[^0])",
-    re.IGNORECASE | re.MULTILINE,
+    re.MULTILINE,
 )
 #: Addresses, and hosts with their IP address: their names tell nothing, whatever words they hold.
 _NAMES = re.compile(
-    r"[^\s<>@()\[\]:;,\"]{0,64}@[a-z0-9._-]{1,255}|\b[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}\.?(?= ?[\[(]\d)",
-    re.IGNORECASE,
+    r"(?<![^\s<>@()\[\]:;,\"])[^\s<>@()\[\]:;,\"]{0,64}@[a-z0-9._-]{1,255}|"
+    r"(?<![a-z0-9.-])[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}\.?(?= ?[\[(]\d)",
 )
 
 #: Of a text that is searched: what a server says is short, and one report may have it for each of its recipients.
@@ -111,7 +111,9 @@ def reason(
     is_coded = coded in USELESS_ADDRESS and any(status in text for text in texts if status)
     for text in (*texts, *(() if is_coded else around)):
         if found := _said(text, coded, status, reply_code):
-            is_of_sender = subject in _OF_SENDER or any(_ANSWER_TO_MAIL.search(one) for one in (*texts, *around))
+            is_of_sender = subject in _OF_SENDER or any(
+                _ANSWER_TO_MAIL.search(one.lower()) for one in (*texts, *around)
+            )
             return _R.POLICY if found in USELESS_ADDRESS and is_of_sender else found
     return coded
 
@@ -124,8 +126,7 @@ def from_text(text: str) -> BounceReason | None:
 def _said(text: str, coded: BounceReason, status: str | None, reply_code: str | None) -> BounceReason | None:
     if not text:
         return None
-    text = text[:MAX_TEXT_CHARS]
-    compared = comparable(_NAMES.sub("@", text) if "@" in text or "." in text else text)
+    compared = comparable(_NAMES.sub("@", text[:MAX_TEXT_CHARS].lower()))
     tables, ranking = _tables()
     rank = ranking.first(compared)
     if rank is None:
@@ -159,7 +160,8 @@ def is_doubtful(found: BounceReason, status: str | None, reply_code: str | None,
         return None
     if "5.1.1" in said or "#5.1.0" in said:
         return None
-    if _ANSWER_TO_RCPT.search(said) and not _ANSWER_TO_DATA.search(said):
+    lowered = said.lower()
+    if _ANSWER_TO_RCPT.search(lowered) and not _ANSWER_TO_DATA.search(lowered):
         return None
     return None if _certain().is_in(comparable(said)) else True
 
