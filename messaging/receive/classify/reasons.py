@@ -69,7 +69,7 @@ _BY_STATUS = {
 #: What a code of class 4 says for now, and not of the address.
 _FOR_NOW = frozenset({"1.10", "3.2", "4.4"})
 #: Of the sender, whatever the words say of a name.
-_OF_SENDER = frozenset({"1.7", "1.8"})
+_OF_SENDER = frozenset({"1.7", "1.8", "7.27"})
 #: Stories for which a code of an unknown user counts more, where the words hold that story too.
 _OUTWEIGHED = frozenset({_R.SPAM, _R.CONTENT, _R.RATE, _R.EXPIRED, _R.OTHER})
 #: By subject alone, where the detail says nothing.
