@@ -16,6 +16,7 @@ from messaging.suppression import SUPPRESSION
 from messaging.web.limits import Limits
 from messaging.web.serve import make_engine
 from tests.conftest import MakeSettings
+from tests.integration.delivery.records import eventually
 from tests.integration.sms.accounts import DRAMA, Accounts
 from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import (
@@ -281,8 +282,13 @@ def test_the_log_names_the_route_and_no_token_and_no_number(
     tell(site, f"{twilio.path}?number=%2B14155550199", status_of("SM1"))
     tell(site, f"{twilio.path}/inbound", urlencode({"From": DRAMA, "Body": "STOP", "To": SENDER}).encode())
     tell(site, f"/hooks/sms/twilio/{twilio.token[:-1]}", status_of("SM1"))
-    lines = [record for record in caplog.records if record.name == "messaging.web.envelope"]
-    assert [(line.route, line.status) for line in lines] == [  # type: ignore[attr-defined]
+
+    def lines() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if record.name == "messaging.web.envelope"]
+
+    # A line is written when the answer is on its way.
+    eventually(lambda: len(lines()) == 3)
+    assert [(line.route, line.status) for line in lines()] == [  # type: ignore[attr-defined]
         ("/hooks/sms/{provider}/{token}", 200),
         ("/hooks/sms/{provider}/{token}/inbound", 200),
         ("/hooks/sms/{provider}/{token}", 404),
