@@ -33,8 +33,8 @@ from messaging.demo.text_evidence import TextEnding, conclude_texts, strange_tex
 LOOK_SECONDS = 0.1
 #: Seconds between two orders, so that one can follow.
 ORDER_SECONDS = 0.1
-#: Seconds after which records that have not ended are wrong.
-DEADLINE_SECONDS = 90.0
+#: Seconds after which records that have not ended are wrong: they take ten on an idle machine, and many on a busy one.
+DEADLINE_SECONDS = 180.0
 
 
 class Scenario:
