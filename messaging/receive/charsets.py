@@ -2,6 +2,7 @@
 
 import re
 from encodings.aliases import aliases
+from functools import lru_cache
 
 #: Codecs of Python that are no charset of a mail; `punycode` takes quadratic time.
 _NO_CHARSETS = frozenset(
@@ -92,8 +93,11 @@ def decode(octets: bytes, charset: str | None) -> str:
 
 def codec_of(charset: str | None) -> str | None:
     """The codec that reads a charset as mails are written; None for a name that is no charset."""
-    if not charset or len(charset) > _MAX_NAME_CHARS:
-        return None
+    return _codec_of(charset) if charset and len(charset) <= _MAX_NAME_CHARS else None
+
+
+@lru_cache(maxsize=128)
+def _codec_of(charset: str) -> str | None:
     name = _SEPARATORS.sub("_", charset.lower()).strip("_")
     for spelled in (name, name.removeprefix("x_"), name.replace("_", "")):
         if spelled in _CODECS:

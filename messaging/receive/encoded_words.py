@@ -16,6 +16,8 @@ def decode_words(value: str) -> str:
     Octets beyond ASCII (as surrogates, `surrogateescape`) are UTF-8, else CP1252.
     """
     if "=?" not in value:
+        if value.isascii() and "\x00" not in value:
+            return value.strip()
         return storable(_plain(value).strip())
     text: list[str] = []
     run = _Run()

@@ -19,8 +19,8 @@ _MAX_LINES = 20_000
 _LINE_END = re.compile(rb"\r{0,3}\n|\r")
 _BLANK_LINE = re.compile(rb"\n\r{0,3}\n|\r\r(?!\r?\n)|\n\r(?!\r{0,2}\n)")
 _FIELD = re.compile(r"([!-9;-~]+)[ \t]*:")
-#: A field with all its lines, as nearly every one is written.
-_WHOLE_FIELD = re.compile(r"([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)(?:\n|\Z)")
+#: A field with all its lines, as nearly every one is written; else, without a name, all that is left.
+_WHOLE_FIELD = re.compile(r"([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)(?:\n|\Z)|(?s:.)++")
 #: A line of which nobody would think that it is text.
 _FIELD_FOR_SURE = re.compile(r"[A-Za-z][A-Za-z0-9-]*:[ \t]|[A-Za-z]+-[A-Za-z0-9-]+:")
 _FOLD = re.compile(r"[\r\n]+")
@@ -31,12 +31,14 @@ class Headers:
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         """`fields` hold the values as written, folded; octets beyond ASCII as surrogates (`surrogateescape`)."""
-        self._names = [name.lower() for name, _ in fields]
+        self._names: list[str] = []
         # Rules ask for the same fields again and again: each is unfolded once, and decoded once.
         self._raw: dict[str, list[str]] = {}
         self._decoded: dict[str, list[str]] = {}
         self._mailboxes: dict[str, list[Mailbox]] = {}
-        for name, (_, value) in zip(self._names, fields, strict=True):
+        for written, value in fields:
+            name = written.lower()
+            self._names.append(name)
             unfolded = _FOLD.sub("", value) if "\n" in value or "\r" in value else value
             if name in self._raw:
                 self._raw[name].append(unfolded)
@@ -51,6 +53,10 @@ class Headers:
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._raw
+
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether a field is there whose name, in lower case, is one of these."""
+        return not names.isdisjoint(self._raw)
 
     def raw(self, name: str) -> list[str]:
         """The values as written, unfolded, encoded words as they are; not safe to store."""
@@ -68,7 +74,8 @@ class Headers:
 
     def first(self, name: str) -> str | None:
         """The first value, decoded and unfolded; None without the field, empty for a blank one."""
-        values = self._all(name.lower())
+        wanted = name.lower()
+        values = self._decoded.get(wanted) or self._all(wanted)
         return values[0] if values else None
 
     def mailboxes(self, name: str) -> list[Mailbox]:
@@ -104,6 +111,12 @@ def header_block(raw: bytes, start: int, end: int) -> tuple[Headers, int]:
     """
     if (blank := _LINE_END.match(raw, start, end)) is not None:
         return Headers(()), blank.end()
+    usual = _usual_block(raw, start, end)
+    if usual is not None:
+        text, body_start = usual
+        found = _usual_fields(text)
+        if found is not None:
+            return Headers(found), body_start
     blank = _BLANK_LINE.search(raw, start, end)
     block_end, body_start = blank.span() if blank else (end, end)
     block = raw[start : min(block_end, start + MAX_BLOCK_BYTES)]
@@ -111,6 +124,17 @@ def header_block(raw: bytes, start: int, end: int) -> tuple[Headers, int]:
     if lines_read is not None:
         body_start = start + _offset_of_line(block, lines_read)
     return Headers(fields), body_start
+
+
+def _usual_block(raw: bytes, start: int, end: int) -> tuple[str, int] | None:
+    """A block whose lines all end with CRLF, with LF in their place, and where its body begins; None for any other."""
+    at = raw.find(b"\r\n\r\n", start, min(end, start + MAX_BLOCK_BYTES))
+    if at < 0:
+        return None
+    block = raw[start : at + 2].replace(b"\r\n", b"\n")
+    if b"\r" in block or b"\n\n" in block:
+        return None
+    return block.decode("ascii", "surrogateescape"), at + 4
 
 
 def _fields(block: bytes) -> tuple[list[tuple[str, str]], int | None]:
@@ -154,15 +178,8 @@ def _usual_fields(text: str) -> list[tuple[str, str]] | None:
     """The fields of a block that holds nothing else, and not too many; None for any other."""
     if text.count("\n") >= MAX_FIELDS:
         return None
-    fields: list[tuple[str, str]] = []
-    at, end = 0, len(text)
-    while at < end:
-        field = _WHOLE_FIELD.match(text, at)
-        if field is None:
-            return None
-        fields.append((field[1], field[2]))
-        at = field.end()
-    return fields
+    fields: list[tuple[str, str]] = _WHOLE_FIELD.findall(text)
+    return fields if not fields or fields[-1][0] else None
 
 
 def _offset_of_line(block: bytes, number: int) -> int:

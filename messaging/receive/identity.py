@@ -19,8 +19,11 @@ _LATEST_AHEAD = timedelta(days=1)
 
 def body_of(octets: bytes) -> memoryview:
     """What follows the first blank line, not copied; empty without one."""
-    ends = [at + len(end) for end in (b"\r\n\r\n", b"\n\n") if (at := octets.find(end)) >= 0]
-    return memoryview(octets)[min(ends, default=len(octets)) :]
+    at = octets.find(b"\r\n\r\n")
+    start = at + 4 if at >= 0 else len(octets)
+    # Such an end that stands before it; what comes behind is not looked at.
+    at = octets.find(b"\n\n", 0, start)
+    return memoryview(octets)[at + 2 if at >= 0 else start :]
 
 
 def content_sha256(headers: Headers, octets: bytes) -> str:

@@ -8,6 +8,8 @@ MAX_CHARS = 255
 
 _ID = re.compile(r"<[^<>]*>")
 _SPACE = re.compile(r"\s+")
+#: Nothing else, and nothing to change.
+_EVERYDAY = re.compile(r"<[^<>\s\x00]{1,253}>")
 
 
 def spelled(value: str | None) -> str | None:
@@ -15,6 +17,8 @@ def spelled(value: str | None) -> str | None:
 
     What is longer than 255 characters becomes `hashed:` and the SHA-256 of it, in hex.
     """
+    if value is not None and _EVERYDAY.fullmatch(value):
+        return value
     return next(iter(all_spelled(value)), None)
 
 

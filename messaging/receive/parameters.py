@@ -1,11 +1,14 @@
 """Content-Type and Content-Disposition: a word and its parameters, read leniently (RFC 2045, 2183, 2231)."""
 
 import re
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from messaging.receive.charsets import decode, storable
 from messaging.receive.encoded_words import decode_words
 
+#: Up to which length a Content-Type is remembered: nearly all mails have one of a few.
+_MAX_KEPT_CHARS = 100
 #: Parameters of one field that are looked at.
 MAX_PARAMETERS = 500
 
@@ -24,14 +27,28 @@ _END_OF_TOKEN = re.compile(r"[\s(]")
 
 def parse_content_type(value: str | None) -> tuple[str | None, dict[str, str]]:
     """The type in lower case, None where the field is missing or names none, and its parameters by lower-case name."""
-    found = _TYPE.match(value or "")
+    if value is None:
+        return None, {}
+    if len(value) > _MAX_KEPT_CHARS:
+        return _content_type(value)
+    content_type, parameters = _kept_content_type(value)
+    return content_type, parameters.copy()
+
+
+def _content_type(value: str) -> tuple[str | None, dict[str, str]]:
+    found = _TYPE.match(value)
     content_type = f"{found.group(1)}/{found.group(2)}".lower() if found else None
     return content_type, parse_parameters(value)
 
 
+_kept_content_type = lru_cache(maxsize=64)(_content_type)
+
+
 def parse_disposition(value: str | None) -> tuple[str | None, dict[str, str]]:
     """The word in lower case, None where the field is missing or begins with none, and its parameters."""
-    found = _WORD.match((value or "").strip(' \t"'))
+    if value is None:
+        return None, {}
+    found = _WORD.match(value.strip(' \t"'))
     word = found.group().lower() if found else None
     parameters = parse_parameters(value)
     return None if word in parameters else word, parameters

@@ -31,6 +31,9 @@ class Part:
 
     def walk(self) -> Iterator["Part"]:
         """This part and those below, depth first."""
+        return self._descend() if self.parts else iter((self,))
+
+    def _descend(self) -> Iterator["Part"]:
         waiting = [self]
         while waiting:
             part = waiting.pop()
@@ -88,4 +91,7 @@ class ParsedMail:
 
     def walk(self) -> Iterator[Part]:
         """All parts, depth first; none where only the envelope is known."""
-        return iter(()) if self.root is None else self.root.walk()
+        root = self.root
+        if root is None:
+            return iter(())
+        return root.walk() if root.parts else iter((root,))
