@@ -47,6 +47,8 @@ class AutoReply:
 
 def _has_sign(headers: Headers) -> bool:
     """Whether a field is there that only automatic answers carry."""
+    if not headers.has_any(_sign_names()):  # as most mails
+        return False
     for name, values in _signs():
         words = header_words(headers, name)
         if words & values if values else words - _DENIALS:
@@ -60,6 +62,8 @@ def _looks_so(message: ParsedMail, subject: AutoSubject, *, is_generated: bool) 
     A person answers `Re: Automatic reply: …` and passes on `Fwd: …`: with such a prefix a subject says nothing, unless
     no person can have sent the mail.
     """
+    if not is_generated and subject.strength is Strength.NONE:
+        return False
     headers = message.headers
     is_answer = has_header(headers, *_ANSWER_HEADERS)
     if is_generated:
@@ -67,8 +71,6 @@ def _looks_so(message: ParsedMail, subject: AutoSubject, *, is_generated: bool) 
         is_passed_on = subject.is_forward or has_header(headers, "Resent-From")
         is_answer = is_answer or subject.has_prefix
         return subject.strength > Strength.NONE or (is_answer and not is_passed_on)
-    if subject.strength is Strength.NONE:
-        return False
     if senders.has_null_path(message):
         return True
     if _is_sent_to_many(headers) and (is_answer or subject.strength is Strength.PROGRAM):
@@ -95,6 +97,11 @@ def _is_bounce(message: ParsedMail) -> bool:
 def _signs() -> tuple[tuple[str, frozenset[str]], ...]:
     """Fields and the values they must have; without values any but a denial."""
     return tuple((one["name"], frozenset(one["values"])) for one in table("auto_replies")["header"])
+
+
+@cache
+def _sign_names() -> frozenset[str]:
+    return frozenset(name.lower() for name, _ in _signs())
 
 
 RULE = AutoReply()

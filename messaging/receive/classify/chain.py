@@ -38,6 +38,10 @@ RULE_GROUP = "messaging.classification_rules"
 FLAG_DETECTOR_GROUP = "messaging.flag_detectors"
 
 
+#: What most mails are.
+_NORMAL = Classification(MailType.NORMAL)
+
+
 class Rule(Protocol):
     """Says of a mail what it is, or None: pure; may raise, which counts as no match."""
 
@@ -91,7 +95,7 @@ class Chain:
             else:
                 if found is not None:
                     return found
-        return Classification(MailType.UNKNOWN if has_failed else MailType.NORMAL)
+        return Classification(MailType.UNKNOWN) if has_failed else _NORMAL
 
     def _with_flags(self, message: ParsedMail, classification: Classification) -> Classification:
         for detector in self.detectors:

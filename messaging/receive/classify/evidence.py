@@ -1,6 +1,6 @@
 """What speaks for a report in a mail that has no fields of one, and what against it."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 from messaging.receive.classify import codes, reasons, senders
 from messaging.receive.classify.originals import own_text, quoted_text, returned_headers
@@ -15,6 +15,7 @@ from messaging.receive.vocabulary import BounceReason
 MAX_TEXT_CHARS = 16_384
 #: Of a subject, for its first words and a tag such as `[Postmaster]` before them.
 MAX_BEGIN_CHARS = 40
+_OF_MANY = frozenset({"list-unsubscribe", "list-id", "list-post"})
 #: Reasons that lie with an address.
 _OF_ADDRESSES = frozenset(
     {BounceReason.USER_UNKNOWN, BounceReason.HOST_UNKNOWN, BounceReason.MAILBOX_FULL, BounceReason.SUSPENDED}
@@ -106,10 +107,10 @@ class Evidence:
     @property
     def is_bulk(self) -> bool:
         """Whether it comes from a list or a campaign."""
-        return any(name in self._message.headers for name in ("List-Unsubscribe", "List-Id", "List-Post"))
+        return self._message.headers.has_any(_OF_MANY)
 
     def _subject_is(self, kind: str) -> bool:
-        if not _subjects(kind).is_in(self._subject) or senders.is_answer(self._message):
+        if not _is_subject(kind, self._subject) or senders.is_answer(self._message):
             return False
         # Behind `Automatic reply:` stand the words of the mail that is answered.
         return read_subject(self._message.subject).strength is Strength.NONE
@@ -119,6 +120,11 @@ class Evidence:
 
     def _own_text(self) -> str:
         return own_text(self._message.rule_text)[:MAX_TEXT_CHARS]
+
+
+@lru_cache(maxsize=8)  # one rule after the other asks for one subject
+def _is_subject(kind: str, subject: str) -> bool:
+    return _subjects(kind).is_in(subject)
 
 
 @cache

@@ -12,7 +12,7 @@ from messaging.receive.classify.references import bounce_references
 from messaging.receive.classify.report_fields import address
 from messaging.receive.classify.structure import header_words, parts_of, report_type
 from messaging.receive.headers import Headers
-from messaging.receive.parsed import ParsedMail
+from messaging.receive.parsed import ParsedMail, Part
 from messaging.receive.vocabulary import NO_COMPLAINT, BounceKind, MailType
 
 _PART_TYPE = "message/feedback-report"
@@ -69,7 +69,7 @@ class FeedbackReport:
     def match(self, message: ParsedMail) -> Classification | None:
         """With the returned message's Message-ID first."""
         parts = list(parts_of(message))
-        is_standard = any(part.content_type == _PART_TYPE or report_type(part) == "feedback-report" for part in parts)
+        is_standard = any(map(_is_standard, parts))
         shape = None if is_standard else _shape_of(message)
         if not is_standard and shape is None:
             return None
@@ -88,6 +88,10 @@ class FeedbackReport:
             detail=feedback_type,
             reference_ids=bounce_references(message),
         )
+
+
+def _is_standard(part: Part) -> bool:
+    return part.content_type == _PART_TYPE or report_type(part) == "feedback-report"
 
 
 def _complaining(fields: Headers, message: ParsedMail) -> list[str]:
@@ -122,6 +126,14 @@ def _is_redacted(text: str) -> bool:
 
 def _shape_of(message: ParsedMail) -> Shape | None:
     sender, subject = (message.from_address or "").lower(), (message.subject or "").lower()
+    firsts = _firsts()
+    if not (
+        sender.endswith(firsts.senders)
+        or message.headers.has_any(firsts.headers)
+        or (firsts.is_original_asked and not message.rule_text.strip())
+        or subject.startswith(firsts.subjects)
+    ):
+        return None
     for shape in _shapes():
         if shape.fits(message, sender, subject):
             return shape
@@ -141,6 +153,28 @@ def _shapes() -> tuple[Shape, ...]:
             is_by_recipient=one["complains"] == "sender",
         )
         for one in table("complaints")["shape"]
+    )
+
+
+class _Firsts(NamedTuple):
+    """What the shapes ask for first: hardly a mail has any of it."""
+
+    senders: tuple[str, ...]
+    #: In lower case.
+    headers: frozenset[str]
+    subjects: tuple[str, ...]
+    #: Whether one asks for nothing but a returned message.
+    is_original_asked: bool
+
+
+@cache
+def _firsts() -> _Firsts:
+    others = [shape for shape in _shapes() if not shape.senders]
+    return _Firsts(
+        senders=tuple(sender for shape in _shapes() for sender in shape.senders),
+        headers=frozenset(shape.header.lower() for shape in others if shape.header),
+        subjects=tuple(shape.subject for shape in others if shape.subject and not shape.header),
+        is_original_asked=any(not shape.header and not shape.subject for shape in others),
     )
 
 

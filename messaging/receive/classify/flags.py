@@ -11,6 +11,9 @@ from messaging.receive.headers import Headers
 from messaging.receive.parsed import ParsedMail, Part
 
 _LIST_HEADERS = ("List-Id", "List-Post", "Mailing-List", "X-Mailing-List", "X-Mailman-Version")
+#: Without one of these, as most mails are, none is sent to several.
+_OF_SEVERAL = frozenset(name.lower() for name in (*_LIST_HEADERS, "List-Unsubscribe", "Precedence"))
+_SPAM_HEADERS = frozenset({"x-spam-flag", "x-spam-status", "x-ms-exchange-organization-scl"})
 _PKCS7_MIME = ("application/pkcs7-mime", "application/x-pkcs7-mime")
 #: RFC 8551, 3.2.2: what hides nothing.
 _SIGNED_DATA = frozenset({"signed-data", "signed-receipt"})
@@ -31,7 +34,9 @@ _SCL_OF_SPAM = 5
 
 def is_list_mail(headers: Headers) -> bool:
     """Whether a mailing list has passed it on."""
-    return has_header(headers, *_LIST_HEADERS) or "list" in header_words(headers, "Precedence")
+    return headers.has_any(_OF_SEVERAL) and (
+        has_header(headers, *_LIST_HEADERS) or "list" in header_words(headers, "Precedence")
+    )
 
 
 class MailingList:
@@ -46,6 +51,8 @@ class Bulk:
 
     def apply(self, message: ParsedMail, classification: Classification) -> Classification:
         headers = message.headers
+        if not headers.has_any(_OF_SEVERAL):
+            return classification
         is_newsletter = has_header(headers, "List-Unsubscribe") and not is_list_mail(headers)
         is_bulk = is_newsletter or bool(header_words(headers, "Precedence") & {"bulk", "junk"})
         return classification.with_flags(bulk=True) if is_bulk else classification
@@ -55,7 +62,7 @@ class Encrypted:
     """`encrypted`: PGP/MIME, an OpenPGP message in the text, S/MIME."""
 
     def apply(self, message: ParsedMail, classification: Classification) -> Classification:
-        is_set = any(_is_encrypted(part) for part in parts_of(message)) or _begins(message, "-----BEGIN PGP MESSAGE")
+        is_set = any(map(_is_encrypted, parts_of(message))) or _begins(message, "-----BEGIN PGP MESSAGE")
         return classification.with_flags(encrypted=True) if is_set else classification
 
 
@@ -63,9 +70,7 @@ class Signed:
     """`signed`: a signature around a part, or within the text; whether it holds is not looked at."""
 
     def apply(self, message: ParsedMail, classification: Classification) -> Classification:
-        is_set = any(_is_signed(part) for part in parts_of(message)) or _begins(
-            message, "-----BEGIN PGP SIGNED MESSAGE"
-        )
+        is_set = any(map(_is_signed, parts_of(message))) or _begins(message, "-----BEGIN PGP SIGNED MESSAGE")
         return classification.with_flags(signed=True) if is_set else classification
 
 
@@ -74,6 +79,8 @@ class Spam:
 
     def apply(self, message: ParsedMail, classification: Classification) -> Classification:
         headers = message.headers
+        if not headers.has_any(_SPAM_HEADERS):
+            return classification
         is_marked = (
             any(value.strip().lower() == "yes" for value in headers.all("X-Spam-Flag"))
             or any(value.strip().lower().startswith("yes") for value in headers.all("X-Spam-Status"))
@@ -111,11 +118,15 @@ def _begins(message: ParsedMail, armour: str) -> bool:
     """Whether a text of the mail begins with this line (RFC 4880, 6.2)."""
     if message.rule_text.lstrip().startswith(armour):
         return True
-    return any(
-        part.content.lstrip(b" \t\r\n\xef\xbb\xbf\xa0").startswith(armour.encode())
-        for part in message.walk()
-        if part.content_type == "text/plain" and part.disposition != "attachment"
-    )
+    octets = armour.encode()
+    for part in message.walk():
+        if (
+            part.content_type == "text/plain"
+            and part.disposition != "attachment"
+            and part.content.lstrip(b" \t\r\n\xef\xbb\xbf\xa0").startswith(octets)
+        ):
+            return True
+    return False
 
 
 def _is_high(value: str) -> bool:

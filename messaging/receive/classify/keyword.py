@@ -7,16 +7,18 @@ from messaging.receive.classify.evidence import Evidence
 from messaging.receive.parsed import ParsedMail
 
 #: Of answers, of the programs people write with, of trackers that carry their words.
-_MARKS_OF_PERSON = (
-    "In-Reply-To",
-    "References",
-    "User-Agent",
-    "X-Mailer",
-    "Thread-Index",
-    "Thread-Topic",
-    "X-Originating-IP",
-    "X-JIRA-FingerPrint",
-    "X-GitHub-Reason",
+_MARKS_OF_PERSON = frozenset(
+    {
+        "in-reply-to",
+        "references",
+        "user-agent",
+        "x-mailer",
+        "thread-index",
+        "thread-topic",
+        "x-originating-ip",
+        "x-jira-fingerprint",
+        "x-github-reason",
+    }
 )
 
 
@@ -38,9 +40,8 @@ def _is_report(message: ParsedMail) -> bool:
     signs = Evidence(message)
     if signs.is_bulk or signs.is_notice:
         return False
-    has_envelope_sender = senders.has_envelope_sender(message)
     if senders.is_machine(message):
-        if has_envelope_sender:
+        if senders.has_envelope_sender(message):
             return signs.has_certain_subject and signs.tells_an_outcome and signs.shows_what_failed
         if signs.begins_certainly:
             return True
@@ -49,7 +50,7 @@ def _is_report(message: ParsedMail) -> bool:
         return signs.tells_an_outcome and signs.quotes_server and signs.names_recipient
     return (
         signs.has_possible_subject
-        and not has_envelope_sender
+        and not senders.has_envelope_sender(message)
         and not _has_marks_of_person(message)
         and signs.quotes_server
         and (signs.tells_an_outcome or signs.has_original)
@@ -58,7 +59,7 @@ def _is_report(message: ParsedMail) -> bool:
 
 def _has_marks_of_person(message: ParsedMail) -> bool:
     """Whether it answers something, or comes from a program that people write with: they ask about reports, too."""
-    return any(name in message.headers for name in _MARKS_OF_PERSON)
+    return message.headers.has_any(_MARKS_OF_PERSON)
 
 
 RULE = Keyword()

@@ -28,7 +28,6 @@ def _is_report(message: ParsedMail) -> bool:
         return False
     if senders.is_daemon(message):
         return True
-    has_envelope_sender = senders.has_envelope_sender(message)
     if senders.is_postmaster(message):
         if signs.has_certain_subject:
             return True
@@ -38,7 +37,7 @@ def _is_report(message: ParsedMail) -> bool:
     is_automatic = has_null_path or senders.is_automatic(message)
     if signs.is_bulk or not is_automatic:
         return False
-    if has_envelope_sender:
+    if senders.has_envelope_sender(message):
         return signs.has_certain_subject and signs.returns_message and signs.tells_an_outcome
     if signs.has_certain_subject:
         return signs.tells_an_outcome or signs.has_code or signs.shows_what_failed

@@ -3,6 +3,7 @@
 import re
 import tomllib
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache, lru_cache
@@ -41,17 +42,19 @@ class Phrases:
 
     def __init__(self, phrases: Iterable[str]) -> None:
         spelled = [comparable(phrase) for phrase in phrases]
-        whole = [phrase for phrase in spelled if " * " not in phrase]
+        whole = sorted((phrase for phrase in spelled if " * " not in phrase), key=len)
         gapped = [tuple(phrase.split(" * ")) for phrase in spelled if " * " in phrase]
         # Most reports are ASCII and can hold none of the other half.
         self._ascii = tuple(phrase for phrase in whole if phrase.isascii())
+        self._lengths = tuple(map(len, self._ascii))
         self._other = tuple(phrase for phrase in whole if not phrase.isascii())
         self._gapped_ascii = tuple(pieces for pieces in gapped if "".join(pieces).isascii())
         self._gapped_other = tuple(pieces for pieces in gapped if not "".join(pieces).isascii())
 
     def is_in(self, text: str) -> bool:
         """Whether a text, `comparable`, holds one."""
-        if _has_one(text, self._ascii, self._gapped_ascii):
+        # A subject can hold none that is longer than itself.
+        if _has_one(text, self._ascii[: bisect_right(self._lengths, len(text))], self._gapped_ascii):
             return True
         return not text.isascii() and _has_one(text, self._other, self._gapped_other)
 

@@ -30,7 +30,7 @@ class ReadReceipt:
     def match(self, message: ParsedMail) -> Classification | None:
         """With the final recipient as the only one, and the mail's own Date as the time of reading."""
         parts = list(parts_of(message))
-        if not any(_is_receipt(part) for part in parts):
+        if not any(map(_is_receipt, parts)):
             return None
         fields = find_fields(parts, _PART_TYPES, "Disposition") or Headers([])
         reader = _reader(fields, message)

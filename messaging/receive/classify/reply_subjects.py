@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -15,6 +15,7 @@ _TAG = re.compile(
     r"(?:\[([^\[\]]{0,80})\]|\(([^()]{0,80})\)|\{([^{}]{0,80})\}|<{1,3}([^<>]{0,80})>{1,3}|\*{2,5}([^*]{1,80})\*{2,5}"
     r"|【([^【】]{0,80})】|《([^《》]{0,80})》|「([^「」]{0,80})」)[ :-]*"
 )
+_OPENINGS = ("[", "(", "{", "<", "**", "【", "《", "「")
 #: Behind a phrase: what separates it from the subject that it answers.
 _SEPARATOR = re.compile(r"\s*(?:$|[:;,.!()\[\]{}<>\"'|/=*~«»„“”「」『』【】-]|[–—―…·•،。、])")
 
@@ -47,10 +48,10 @@ def read_subject(subject: str | None) -> AutoSubject:
     strength = _strength(text)
     prefixes: list[str] = []
     while strength is Strength.NONE:
-        if tag := _TAG.match(text):
+        if text.startswith(_OPENINGS) and (tag := _TAG.match(text)):
             strength = _strength((tag[tag.lastindex or 0]).strip())
             text = text[tag.end() :].lstrip()
-        elif prefix := _prefix().match(text):
+        elif ":" in text and (prefix := _prefix().match(text)):
             prefixes.append(prefix[1])
             text = text[prefix.end() :]
         else:
@@ -76,8 +77,9 @@ def _strength_behind_a_name(text: str) -> Strength:
     return Strength.NONE
 
 
-def _begins_with(text: str, phrases: tuple[str, ...]) -> bool:
+def _begins_with(text: str, by_letter: Mapping[str, tuple[str, ...]]) -> bool:
     # One call for the many subjects that begin with none.
+    phrases = by_letter.get(text[:1], ())
     if not text.startswith(phrases):
         return False
     return any(_ends(text, phrase) for phrase in phrases if text.startswith(phrase))
@@ -98,8 +100,9 @@ def _comparable(text: str) -> str:
 
 
 class _Tables(NamedTuple):
-    program: tuple[str, ...]
-    common: tuple[str, ...]
+    #: By their first letter.
+    program: Mapping[str, tuple[str, ...]]
+    common: Mapping[str, tuple[str, ...]]
     behind_a_name: tuple[str, ...]
     answers: tuple[str, ...]
     forwards: tuple[str, ...]
@@ -109,8 +112,8 @@ class _Tables(NamedTuple):
 def _tables() -> _Tables:
     read = table("auto_replies")
     return _Tables(
-        program=_spelled(read["program"]),
-        common=_spelled(read["common"]),
+        program=_by_letter(_spelled(read["program"])),
+        common=_by_letter(_spelled(read["common"])),
         behind_a_name=_spelled(read["behind_a_name"]),
         answers=_spelled(read["prefix"]["answers"]),
         forwards=_spelled(read["prefix"]["forwards"]),
@@ -123,6 +126,10 @@ def _prefix() -> re.Pattern[str]:
     choices = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
     # `Re[2]:`, `RE^3:`, `Re (2):`
     return re.compile(rf"({choices})\s?(?:[\[(]\d{{1,3}}[\])]|\^\d{{1,3}})?\s?:\s*")
+
+
+def _by_letter(phrases: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    return {letter: tuple(one for one in phrases if one[0] == letter) for letter in {one[0] for one in phrases}}
 
 
 def _spelled(phrases: Iterable[str]) -> tuple[str, ...]:

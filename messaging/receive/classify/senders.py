@@ -44,7 +44,10 @@ def is_automatic(message: ParsedMail) -> bool:
 
 def is_answer(message: ParsedMail) -> bool:
     """Whether the subject begins as those of answers and of forwarded mail do: `Re:`, `Fwd:`, `WG:`."""
-    return _answers().match(message.subject or "") is not None
+    subject = message.subject
+    if not subject or (":" not in subject and "：" not in subject):
+        return False
+    return _answers().match(subject) is not None
 
 
 # One rule after the other asks the same of one mail, in some threads at once.
@@ -56,13 +59,13 @@ def _is_of_machine(headers: Headers, address: str | None, name: str | None) -> b
         return True
     if "X-MLServer" in headers:  # fml reports from the address of the list
         return True
-    return _is_machine(_local(address)) or any(_is_machine(_local(one)) for one in headers.raw("Return-Path"))
+    return _is_machine(_local(address)) or any(map(_is_machine, map(_local, headers.raw("Return-Path"))))
 
 
 @lru_cache(maxsize=4)
 def _has_null_path(headers: Headers) -> bool:
-    paths = [*headers.raw("Return-Path"), *headers.raw("From")]
-    return any("@" not in path and "".join(path.split()) == "<>" for path in paths[:3])
+    paths = headers.raw("Return-Path") + headers.raw("From")
+    return "<>" in ["".join(path.split()) for path in paths[:3] if "@" not in path]
 
 
 @lru_cache(maxsize=4)
