@@ -7,9 +7,8 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +21,12 @@ from redis.retry import Retry
 from messaging import programs
 from messaging.child_process import spawn
 from messaging.embedded import Valkey
+from tests.polling import eventually
 
 ROOT = programs.working_folder()
 
 #: Seconds to a worker's "ready": two cores are shared by two test processes with several workers each.
 READY_SECONDS = 90.0
-POLL_SECONDS = 0.05
-
-
-def eventually(is_met: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Poll until the answer is true, and answer it. Raises: AssertionError naming what did not happen."""
-    deadline = time.monotonic() + seconds
-    while not (answer := is_met()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(POLL_SECONDS)
-    return answer
-
-
-def stays(is_met: Callable[[], Any], seconds: float, what: str) -> None:
-    """Poll for the whole time. Raises: AssertionError when it is not true at any look."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert is_met(), f"{what}: ended within {seconds:g} s"
-        time.sleep(POLL_SECONDS)
 
 
 class _Process:

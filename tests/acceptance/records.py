@@ -10,8 +10,8 @@ from messaging import tenancy
 from messaging.api import send_mail_batch
 from messaging.db.session import transaction
 from messaging.requests import SendMail
-from tests.acceptance.local_nodes import eventually
 from tests.acceptance.system import MessagingSetup
+from tests.polling import eventually
 
 #: In every subject and body, and nowhere else: finds content where none belongs.
 CONTENT_MARK = "confidential-f3b1"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually, stays
 from tests.acceptance.records import accept, assert_each_once, attempt_outcomes, rows, statuses, wait_for
 from tests.acceptance.system import LEASE_SECONDS, MessagingSetup
 from tests.far_end import packages
+from tests.polling import eventually, stays
 
 #: With Valkey, and once also with Debian's redis-server.
 with_both_brokers = pytest.mark.parametrize("broker_kind", ["valkey", "redis-server"], indirect=True)

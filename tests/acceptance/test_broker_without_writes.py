@@ -4,8 +4,8 @@ import pytest
 import redis
 
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually, stays
 from tests.acceptance.records import accept, assert_each_once, dead_letters, statuses, wait_for
+from tests.polling import eventually, stays
 
 
 def test_mails_accepted_while_the_brokers_memory_is_full_are_sent_once_when_it_is_not(start: Start) -> None:

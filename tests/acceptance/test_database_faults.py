@@ -7,8 +7,8 @@ from sqlalchemy.exc import DBAPIError
 
 from messaging.embedded import Postgres
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import stays
 from tests.acceptance.records import accept, assert_each_once, attempt_outcomes, rows, wait_for
+from tests.polling import stays
 
 MAILS = 800
 

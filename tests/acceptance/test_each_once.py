@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from messaging.api import send_mail
 from messaging.db.session import transaction
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually, stays
 from tests.acceptance.records import (
     CONTENT_MARK,
     accept,
@@ -22,6 +21,7 @@ from tests.acceptance.records import (
 )
 from tests.acceptance.system import MessagingSetup
 from tests.acceptance.task_events import task_results
+from tests.polling import eventually, stays
 
 
 def test_two_workers_and_two_beats_deliver_2000_mails_and_none_twice(start: Start) -> None:

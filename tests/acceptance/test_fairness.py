@@ -4,8 +4,8 @@ from sqlalchemy import text
 
 from messaging import tenancy
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually
 from tests.acceptance.records import accept, recipient
+from tests.polling import eventually
 
 BACKLOG = 50_000
 GREAT, SMALL = 1, 2

@@ -13,11 +13,11 @@ from typing import Any
 from messaging import api
 from messaging.embedded import free_port
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually
 from tests.acceptance.records import CONTENT_MARK, accept, dead_letters, recipient, wait_for
 from tests.acceptance.system import MessagingSetup
 from tests.far_end.dovecot import PASSWORD, Dovecot
 from tests.integration.receive.fetching import mail
+from tests.polling import eventually
 
 USER = "operator:watching"
 

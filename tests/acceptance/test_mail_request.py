@@ -11,9 +11,10 @@ from sqlalchemy import Row, text
 
 from messaging.embedded import Postgres
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import LocalWorker, eventually
+from tests.acceptance.local_nodes import LocalWorker
 from tests.acceptance.records import CONTENT_MARK, assert_each_once, dead_letters, recipient, wait_for
 from tests.acceptance.system import MessagingSetup
+from tests.polling import eventually
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 

@@ -8,7 +8,6 @@ from kombu import Producer
 from sqlalchemy import text
 
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually
 from tests.acceptance.records import (
     accept,
     assert_each_once,
@@ -21,6 +20,7 @@ from tests.acceptance.records import (
     wait_for,
 )
 from tests.acceptance.system import STALE_SECONDS, MessagingSetup
+from tests.polling import eventually
 
 DELIVER = "messaging.deliver_mail"
 

@@ -21,7 +21,7 @@ from messaging.db.session import transaction
 from messaging.demo.answers import Answer, Taken, compose
 from messaging.embedded import Postgres
 from tests.acceptance.conftest import start_broker
-from tests.acceptance.local_nodes import LocalWorker, eventually, stays
+from tests.acceptance.local_nodes import LocalWorker
 from tests.acceptance.records import row
 from tests.acceptance.system import MessagingSetup
 from tests.conftest import TEMPLATE
@@ -29,6 +29,7 @@ from tests.far_end.dovecot import PASSWORD, Dovecot
 from tests.far_end.gate import Gate, Silent
 from tests.far_end.postfix import DOMAIN, Postfix
 from tests.integration.receive.fetching import Stored, mail
+from tests.polling import eventually, stays
 
 pytestmark = pytest.mark.xdist_group("receiving")
 

@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from messaging.api import retry
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import stays
 from tests.acceptance.records import accept, attempts, dead_letters, row, wait_for
+from tests.polling import stays
 
 MAX_RETRIES = 5
 #: Seconds; the product's 30, 60, 120, 240, 480 in small.

@@ -14,9 +14,10 @@ from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, free_port
 from messaging.mail.mail_request import MAIL_REQUEST
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import LocalNode, eventually, stays
+from tests.acceptance.local_nodes import LocalNode
 from tests.acceptance.records import accept, assert_each_once, wait_for
 from tests.acceptance.system import MessagingSetup
+from tests.polling import eventually, stays
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from sqlalchemy import insert, select
 from messaging.api import send_sms
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually, stays
 from tests.acceptance.records import attempts
 from tests.acceptance.system import STALE_SECONDS, MessagingSetup
 from tests.far_end.provider_server import Fault, ProviderServer, Request, serving
 from tests.integration.sms.providers.subjects import NUMBER, TWILIO
+from tests.polling import eventually, stays
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import signal
 import time
 
 from tests.acceptance.conftest import Start
-from tests.acceptance.local_nodes import eventually, stays
 from tests.acceptance.records import (
     accept,
     assert_each_once,
@@ -19,6 +18,7 @@ from tests.acceptance.records import (
     wait_for,
 )
 from tests.acceptance.system import STALE_SECONDS
+from tests.polling import eventually, stays
 
 
 def test_a_worker_killed_in_the_middle_of_a_send_is_swept_and_its_mail_sent(start: Start) -> None:

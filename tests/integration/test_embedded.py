@@ -7,7 +7,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -19,15 +18,9 @@ from messaging.embedded import Postgres, Valkey, free_port
 from messaging.embedded.programs import is_open_to_others, package_folder
 from messaging.errors import ConfigurationError
 from tests.far_end.packages import require
+from tests.polling import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in time"
-        time.sleep(0.02)
 
 
 def query(server: Postgres, statement: str, database: str = "messaging") -> object:
@@ -229,7 +222,7 @@ def test_an_owner_that_is_killed_leaves_no_server_and_the_next_starts_on_the_sam
     owner.communicate()
     # At once, while the servers may still be ending.
     successor, _ = start_owner(folder)
-    wait_until(lambda: not any(birth(pid) == born for pid, born in servers))
+    eventually(lambda: not any(birth(pid) == born for pid, born in servers))
     end_owner(successor)
 
 

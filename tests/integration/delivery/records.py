@@ -344,11 +344,3 @@ def blocked(engine: Engine, work: Callable[[], R]) -> "Future[R]":
             connection.rollback()
             time.sleep(0.005)
     return result
-
-
-def eventually(is_met: Callable[[], bool], seconds: float = 5, what: str = "it") -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + seconds
-    while not is_met():
-        assert time.monotonic() < deadline, f"{what} did not happen in {seconds} s"
-        time.sleep(0.01)

@@ -11,7 +11,8 @@ from messaging.delivery.committer import Release, Tally
 from messaging.delivery.status import SendStatus
 from messaging.embedded import Postgres
 from tests.integration.delivery.desk import Desk, counted, sessions
-from tests.integration.delivery.records import ACCEPTED, STALE, A, blocked, eventually, held, seconds_ahead
+from tests.integration.delivery.records import ACCEPTED, STALE, A, blocked, held, seconds_ahead
+from tests.polling import eventually
 
 pytestmark = pytest.mark.postgres16
 

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,8 +11,7 @@ import pytest
 from messaging.demo.supervisor import Program, Supervisor
 from messaging.embedded import Valkey
 from messaging.errors import ConfigurationError
-
-PATIENCE_SECONDS = 30.0
+from tests.polling import eventually
 
 STAYS = "import time; print('up', flush=True); time.sleep(600)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
@@ -30,13 +29,6 @@ def program(name: str, script: str, stop_seconds: float = 5.0) -> Program:
     return Program(name, [sys.executable, "-c", script], dict(os.environ), stop_seconds=stop_seconds)
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
 def is_up(supervisor: Supervisor, name: str, times: int = 1) -> bool:
     path = supervisor.log_path(name)
     return path.exists() and path.read_text().count("up") == times
@@ -44,10 +36,10 @@ def is_up(supervisor: Supervisor, name: str, times: int = 1) -> bool:
 
 def test_a_program_that_is_killed_is_started_again(supervisor: Supervisor) -> None:
     supervisor.start(program("a", STAYS))
-    wait_until(lambda: is_up(supervisor, "a"))
+    eventually(lambda: is_up(supervisor, "a"))
     first = supervisor.pid("a")
     supervisor.kill("a")
-    wait_until(lambda: is_up(supervisor, "a", times=2))
+    eventually(lambda: is_up(supervisor, "a", times=2))
     assert supervisor.pid("a") not in (None, first)
     assert supervisor.restarts == ["a"]
     supervisor.require_hope()
@@ -64,7 +56,7 @@ def test_a_program_that_never_stays_up_is_hopeless_and_its_log_is_told(superviso
         return False
 
     began = time.monotonic()
-    wait_until(is_hopeless)
+    eventually(is_hopeless)
     assert time.monotonic() - began > 0.5 + 1 + 2  # the pauses grow
     with pytest.raises(ConfigurationError, match=r"(?s)a does not stay up.*no schema"):
         supervisor.require_hope()
@@ -75,7 +67,7 @@ def test_a_stop_ends_groups_in_order_and_then_the_rest(supervisor: Supervisor) -
     script = f"{notes}signal.signal(signal.SIGTERM, end); print('up', flush=True); time.sleep(600)"
     names = ("rest", "second", "first")
     supervisor.start(*(program(name, script) for name in names))
-    wait_until(lambda: all(is_up(supervisor, name) for name in names))
+    eventually(lambda: all(is_up(supervisor, name) for name in names))
     supervisor.stop([("first",), ("second",)])
     ended = {name: float(supervisor.log_path(name).read_text().split()[-1]) for name in names}
     assert ended["first"] < ended["second"] < ended["rest"]
@@ -83,7 +75,7 @@ def test_a_stop_ends_groups_in_order_and_then_the_rest(supervisor: Supervisor) -
 
 def test_a_program_that_ignores_the_stop_is_killed(supervisor: Supervisor) -> None:
     supervisor.start(program("deaf", DEAF, stop_seconds=0.2))
-    wait_until(lambda: is_up(supervisor, "deaf"))
+    eventually(lambda: is_up(supervisor, "deaf"))
     pid = supervisor.pid("deaf")
     began = time.monotonic()
     supervisor.stop(())
@@ -95,11 +87,11 @@ def test_a_program_that_ignores_the_stop_is_killed(supervisor: Supervisor) -> No
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_what_a_program_started_goes_with_it(supervisor: Supervisor) -> None:
     supervisor.start(program("parent", PARENT))
-    wait_until(lambda: is_up(supervisor, "parent"))
+    eventually(lambda: is_up(supervisor, "parent"))
     pid = supervisor.pid("parent")
     assert any(group_of(each) == pid for each in sleepers())
     supervisor.stop(())
-    wait_until(lambda: not any(group_of(each) == pid for each in sleepers()))
+    eventually(lambda: not any(group_of(each) == pid for each in sleepers()))
 
 
 def sleepers() -> list[int]:
@@ -126,7 +118,7 @@ def test_a_server_that_ends_is_started_again_where_it_was(supervisor: Supervisor
         supervisor.watch(server)
         supervisor.start(program("a", STAYS))
         server.kill()
-        wait_until(lambda: supervisor.restarts == ["valkey"])
+        eventually(lambda: supervisor.restarts == ["valkey"])
         assert server.pid not in (None, first)
         assert server.port == port
         supervisor.halt_restarts()

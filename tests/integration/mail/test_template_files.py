@@ -1,8 +1,7 @@
 """Templates as files: exported, edited, kept in git, imported by code."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from messaging.mail.template_files import MAIL_TEMPLATES
 from messaging.templates import folders
 from messaging.templates.folders import Action, TemplateChange
 from messaging.tenancy import all_tenants, tenant, use_multi_tenancy
+from tests.polling import eventually
 
 SETTINGS = "code: welcome\nname: Welcome\nsubject: 'Welcome, {{ name }}!'\n"
 
@@ -286,7 +286,7 @@ def test_a_template_that_another_transaction_creates_meanwhile_is_told(
     session.flush()
     second = threading.Thread(target=run)
     second.start()
-    until(lambda: waiting_for_a_lock(engine))
+    eventually(lambda: waiting_for_a_lock(engine))
     session.commit()
     second.join(30)
     assert refusals == [".: a template with one of these codes was created meanwhile; import again"]
@@ -297,10 +297,3 @@ def waiting_for_a_lock(engine: Engine) -> bool:
     with engine.connect() as connection:
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         return connection.execute(text(waiting)).first() is not None
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

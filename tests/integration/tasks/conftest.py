@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,7 @@ from kombu import Connection, Producer
 
 from messaging import programs
 from messaging.settings import Settings
-from tests.acceptance import local_nodes
 from tests.acceptance.local_nodes import LocalProcess, LocalWorkerContainer
-
-
-def eventually(is_met: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """Poll until the answer is true, and answer it."""
-    return local_nodes.eventually(is_met, seconds, "what the test waits for")
 
 
 class Worker:

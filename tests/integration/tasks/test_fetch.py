@@ -24,7 +24,8 @@ from tasks.fetching import slots_for
 from tests.acceptance.local_nodes import ROOT
 from tests.far_end.pop3_server import ScriptedPop3Server
 from tests.integration.receive.fetching import Stored, add_mailbox, mail
-from tests.integration.tasks.conftest import Broker, Worker, eventually
+from tests.integration.tasks.conftest import Broker, Worker
+from tests.polling import eventually
 
 Make = Callable[..., Worker]
 Queue = list[dict[str, Any]]

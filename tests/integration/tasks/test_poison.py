@@ -11,7 +11,8 @@ from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, store_poison
 from messaging.delivery.poison import PoisonMessage, PoisonType
 from messaging.embedded import Postgres
 from messaging.mail.models import MAIL_SEND_RECORD
-from tests.integration.tasks.conftest import Broker, Worker, eventually, json_message
+from tests.integration.tasks.conftest import Broker, Worker, json_message
+from tests.polling import eventually
 
 D = DEAD_LETTER_MESSAGE
 

@@ -4,7 +4,8 @@ from sqlalchemy import Engine, update
 
 from messaging.sms.models import SMS_SEND_RECORD
 from tests.integration.sms.receipt_records import DELIVERED, Records, told
-from tests.integration.tasks.conftest import Broker, Worker, eventually
+from tests.integration.tasks.conftest import Broker, Worker
+from tests.polling import eventually
 
 
 def test_the_tick_applies_a_receipt_that_came_before_its_record_knew_its_id(

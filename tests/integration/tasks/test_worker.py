@@ -19,7 +19,8 @@ from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.settings import Settings
 from tests.acceptance.local_nodes import ROOT
-from tests.integration.tasks.conftest import Broker, Worker, eventually
+from tests.integration.tasks.conftest import Broker, Worker
+from tests.polling import eventually
 
 Make = Callable[..., Worker]
 

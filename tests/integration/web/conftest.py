@@ -13,11 +13,11 @@ from messaging import tenancy
 from messaging.web.app import create_app
 from messaging.web.limits import Limits
 from messaging.web.serve import server
-from tests.acceptance.local_nodes import eventually
 from tests.conftest import MakeSettings
 from tests.integration.sms.accounts import Accounts
 from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import PUBLIC_URL, Account, Site
+from tests.polling import eventually
 
 #: Starts an application; `limits` and options of the server as keywords, settings as a mapping.
 Open = Callable[..., Site]

@@ -10,11 +10,11 @@ from sqlalchemy import Engine
 from messaging.web.envelope import SECURITY_HEADERS
 from messaging.web.limits import Limits, Rate
 from messaging.web.serve import TimedProtocol
-from tests.acceptance.local_nodes import eventually
 from tests.integration.sms.accounts import Accounts
 from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import PUBLIC_URL, Account, Site, read_all, signed, status_of, tell
 from tests.integration.web.conftest import Open
+from tests.polling import eventually
 
 SMALL = Limits(max_body_octets=1000, body_seconds=0.3)
 

@@ -16,7 +16,6 @@ from messaging.suppression import SUPPRESSION
 from messaging.web.limits import Limits
 from messaging.web.serve import make_engine
 from tests.conftest import MakeSettings
-from tests.integration.delivery.records import eventually
 from tests.integration.sms.accounts import DRAMA, Accounts
 from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import (
@@ -31,6 +30,7 @@ from tests.integration.web.callers import (
     tell,
 )
 from tests.integration.web.conftest import Open
+from tests.polling import eventually
 
 
 def suppressed(engine: Engine) -> list[tuple[int, str, str, bool]]:
