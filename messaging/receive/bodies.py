@@ -1,7 +1,7 @@
 """Which parts of a message are its bodies, and the text that rules read (`receive.md` 8)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from messaging.receive.html_text import text_of_html
 from messaging.receive.parameters import parse_content_type
@@ -12,8 +12,7 @@ from messaging.requests import BodyMode
 MAX_RULE_TEXT_CHARS = 65_536
 
 
-@dataclass(frozen=True, slots=True)
-class Bodies:
+class Bodies(NamedTuple):
     """What a reader is shown."""
 
     text: str | None

@@ -64,6 +64,8 @@ _META = re.compile(rb"<meta[^>]{1,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{2
 _META_OCTETS = 1_024
 #: Share of damaged characters, among those beyond ASCII, up to which a declared charset is believed.
 _BELIEVED_DAMAGE = 0.2
+#: Of a text that is encoded to see whether it can be: more would take memory.
+_MAX_ENCODED_CHARS = 65_536
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -116,4 +118,13 @@ def storable(text: str) -> str:
     """Without NUL, and with U+FFFD for lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "")
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    if len(text) <= _MAX_ENCODED_CHARS:
+        try:
+            text.encode()  # which tells that there is no surrogate, in a tenth of the time
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return _SURROGATES.sub("\ufffd", text)

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 #: Hours of the names that RFC 5322, 4.3 gives a meaning; any other may be anywhere.
@@ -54,7 +55,7 @@ def parse_date(value: str | None) -> datetime | None:
 def _everyday_moment(
     day: str, month: str, year: str, hour: str, minute: str, second: str, sign: str, zone_hours: str, zone_minutes: str
 ) -> datetime | None:
-    offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+    offset = _offset(zone_hours, zone_minutes)
     if offset >= _DAY:
         return None
     try:
@@ -64,6 +65,11 @@ def _everyday_moment(
         return local + offset if sign == "-" else local - offset
     except (OverflowError, ValueError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _offset(hours: str, minutes: str) -> timedelta:
+    return timedelta(hours=int(hours), minutes=int(minutes))
 
 
 def _moment(field: dict[str, str | None]) -> datetime:

@@ -23,7 +23,6 @@ _FIELD = re.compile(r"([!-9;-~]+)[ \t]*:")
 _WHOLE_FIELD = re.compile(r"([!-9;-~]++)[ \t]*+:[ \t]*+([^\n]*+(?:\n[ \t][^\n]*+)*+)(?:\n|\Z)|(?s:.)++")
 #: A line of which nobody would think that it is text.
 _FIELD_FOR_SURE = re.compile(r"[A-Za-z][A-Za-z0-9-]*:[ \t]|[A-Za-z]+-[A-Za-z0-9-]+:")
-_FOLD = re.compile(r"[\r\n]+")
 
 
 class Headers:
@@ -31,19 +30,17 @@ class Headers:
 
     def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
         """`fields` hold the values as written, folded; octets beyond ASCII as surrogates (`surrogateescape`)."""
-        self._names: list[str] = []
+        self._names = names = [name.lower() for name, _ in fields]
         # Rules ask for the same fields again and again: each is unfolded once, and decoded once.
-        self._raw: dict[str, list[str]] = {}
+        self._raw = raw = dict[str, list[str]]()
         self._decoded: dict[str, list[str]] = {}
         self._mailboxes: dict[str, list[Mailbox]] = {}
-        for written, value in fields:
-            name = written.lower()
-            self._names.append(name)
-            unfolded = _FOLD.sub("", value) if "\n" in value or "\r" in value else value
-            if name in self._raw:
-                self._raw[name].append(unfolded)
+        for name, (_, value) in zip(names, fields, strict=True):
+            unfolded = value.replace("\n", "").replace("\r", "") if "\n" in value or "\r" in value else value
+            if name in raw:
+                raw[name].append(unfolded)
             else:
-                self._raw[name] = [unfolded]
+                raw[name] = [unfolded]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -81,12 +78,15 @@ class Headers:
     def mailboxes(self, name: str) -> list[Mailbox]:
         """The addresses of all fields of this name, at most 10,000."""
         wanted = name.lower()
-        if wanted not in self._raw:
+        values = self._raw.get(wanted)
+        if values is None:
             return []
-        if wanted not in self._mailboxes:
-            found = chain.from_iterable(map(parse_addresses, self.raw(wanted)))
-            self._mailboxes[wanted] = list(islice(found, MAX_ADDRESSES))
-        return list(self._mailboxes[wanted])
+        found = self._mailboxes.get(wanted)
+        if found is None:
+            every = chain.from_iterable(map(parse_addresses, values))
+            found = parse_addresses(values[0]) if len(values) == 1 else list(islice(every, MAX_ADDRESSES))
+            self._mailboxes[wanted] = found
+        return found.copy()
 
     def _all(self, wanted: str) -> Sequence[str]:
         values = self._raw.get(wanted)

@@ -19,11 +19,15 @@ _LATEST_AHEAD = timedelta(days=1)
 
 def body_of(octets: bytes) -> memoryview:
     """What follows the first blank line, not copied; empty without one."""
+    return memoryview(octets)[_body_start(octets) :]
+
+
+def _body_start(octets: bytes) -> int:
     at = octets.find(b"\r\n\r\n")
     start = at + 4 if at >= 0 else len(octets)
-    # Such an end that stands before it; what comes behind is not looked at.
+    # An empty line of the other kind that comes before it; what comes behind is not looked at.
     at = octets.find(b"\n\n", 0, start)
-    return memoryview(octets)[at + 2 if at >= 0 else start :]
+    return at + 2 if at >= 0 else start
 
 
 def content_sha256(headers: Headers, octets: bytes) -> str:
@@ -32,7 +36,7 @@ def content_sha256(headers: Headers, octets: bytes) -> str:
     Kinds of line ends, and empty lines at the end, make no difference: a server's store may change them.
     """
     digest = _of_fields(headers)
-    digest.update(bytes(body_of(octets)).replace(b"\r\n", b"\n").rstrip(b"\n"))
+    digest.update(octets[_body_start(octets) :].replace(b"\r\n", b"\n").rstrip(b"\n"))
     return digest.hexdigest()
 
 
@@ -44,9 +48,8 @@ def envelope_sha256(headers: Headers, size: int | None) -> str:
 
 
 def _of_fields(headers: Headers) -> "hashlib._Hash":
-    return hashlib.sha256(
-        _octets("".join(f"{_first(headers, name).strip()}\n" for name in ("From", "Date", "Subject")))
-    )
+    sender, date, subject = _first(headers, "From"), _first(headers, "Date"), _first(headers, "Subject")
+    return hashlib.sha256(_octets(f"{sender.strip()}\n{date.strip()}\n{subject.strip()}\n"))
 
 
 def synthetic_key(headers: Headers, *, config_id: int, folder_name: str, date: datetime | None, content: str) -> str:

@@ -94,20 +94,25 @@ def _message_headers(raw: bytes) -> tuple[Headers, int]:
 
 def _mail(headers: Headers, **content: Any) -> ParsedMail:
     """With what its fields say."""
-    sender = next(iter(headers.mailboxes("From")), None)
+    senders = headers.mailboxes("From")
+    sender = senders[0] if senders else None
     date = headers.first("Date")
     return ParsedMail(
         headers=headers,
         message_id=headers.first("Message-ID") or None,
         from_address=sender and (sender.address[:_MAX_CHARS] or None),
         from_name=sender and (_one_line(sender.name)[:_MAX_CHARS] or None),
-        to_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("To") if mailbox.address),
-        cc_addresses=tuple(mailbox.address for mailbox in headers.mailboxes("Cc") if mailbox.address),
+        to_addresses=_addresses(headers, "To"),
+        cc_addresses=_addresses(headers, "Cc"),
         subject=_one_line(headers.first("Subject") or "")[:_MAX_SUBJECT_CHARS] or None,
         date_header=date[:_MAX_CHARS] or None if date else None,
         date=parse_date(date),
         **content,
     )
+
+
+def _addresses(headers: Headers, name: str) -> tuple[str, ...]:
+    return tuple([mailbox.address for mailbox in headers.mailboxes(name) if mailbox.address])
 
 
 def _one_line(text: str) -> str:

@@ -26,6 +26,10 @@ _LINE_ENDS = (b"\r\r\n", b"\r\n", b"\n", b"\r")
 _FIRST_DELIMITER = re.compile(rb"(?<![^\r\n])--([^\r\n]{1,200})\r?\n[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-")
 
 
+#: An iterator that is at its end stays there.
+_NO_REGIONS: Iterator[tuple[int, int]] = iter(())
+
+
 class StructureExceeded(Exception):
     """More parts, or deeper ones, than the limits allow."""
 
@@ -45,7 +49,7 @@ class _Open:
     file_name: str | None
     depth: int
     #: Regions of parts not read yet.
-    regions: Iterator[tuple[int, int]] = field(default_factory=lambda: iter(()))
+    regions: Iterator[tuple[int, int]] = _NO_REGIONS
     parts: list[Part] = field(default_factory=list)
     content: bytes = b""
 

@@ -110,7 +110,7 @@ class Evidence:
         return self._message.headers.has_any(_OF_MANY)
 
     def _subject_is(self, kind: str) -> bool:
-        if not _is_subject(kind, self._subject) or senders.is_answer(self._message):
+        if kind not in _kinds_of(self._subject) or senders.is_answer(self._message):
             return False
         # Behind `Automatic reply:` stand the words of the mail that is answered.
         return read_subject(self._message.subject).strength is Strength.NONE
@@ -122,9 +122,9 @@ class Evidence:
         return own_text(self._message.rule_text)[:MAX_TEXT_CHARS]
 
 
-@lru_cache(maxsize=8)  # one rule after the other asks for one subject
-def _is_subject(kind: str, subject: str) -> bool:
-    return _subjects(kind).is_in(subject)
+@lru_cache(maxsize=4)  # one rule after the other asks for one subject
+def _kinds_of(subject: str) -> frozenset[str]:
+    return frozenset([kind for kind in ("certain", "possible", "notices") if _subjects(kind).is_in(subject)])
 
 
 @cache
