@@ -76,3 +76,8 @@ def test_charset_of_html(octets: bytes, charset: str | None) -> None:
 @pytest.mark.parametrize(("text", "stored"), [("a\x00b", "ab"), ("a\ud800b\udc80", "a\ufffdb\ufffd"), ("né😀", "né😀")])
 def test_storable(text: str, stored: str) -> None:
     assert storable(text) == stored
+
+
+def test_a_long_text_is_storable_too() -> None:
+    assert storable("ä" * 70_000) == "ä" * 70_000
+    assert storable("ä" * 70_000 + "\ud800") == "ä" * 70_000 + "\ufffd"

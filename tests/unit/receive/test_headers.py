@@ -1,5 +1,7 @@
 """Header blocks (RFC 5322, 2.2)."""
 
+import time
+
 import pytest
 
 from messaging.receive.addresses import Mailbox
@@ -15,6 +17,18 @@ def test_fields_are_found_in_any_case_and_in_their_order() -> None:
     assert "sUBJECT" in headers
     assert "to" not in headers
     assert (headers.first("to"), headers.all("to"), headers.raw("to"), headers.mailboxes("to")) == (None, [], [], [])
+
+
+def test_several_names_are_asked_for_at_once() -> None:
+    headers = parse_headers(b"List-Id: <a.example>\r\n\r\n")
+    assert headers.has_any(frozenset({"precedence", "list-id"}))
+    assert not headers.has_any(frozenset({"precedence", "list-post"}))
+
+
+def test_a_line_without_end_or_colon_costs_no_more_than_its_length() -> None:
+    started = time.process_time()
+    assert len(parse_headers(b"Subject: one\r\n" + b"a" * 500_000 + b"\r\n\r\n")) == 1
+    assert time.process_time() - started < 2
 
 
 def test_values_are_unfolded_and_decoded() -> None:
