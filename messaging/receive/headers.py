@@ -57,7 +57,8 @@ class Headers:
 
     def raw(self, name: str) -> list[str]:
         """The values as written, unfolded, encoded words as they are; not safe to store."""
-        return list(self._raw.get(name.lower(), ()))
+        values = self._raw.get(name.lower())
+        return values.copy() if values is not None else []
 
     def first_raw(self, name: str) -> str | None:
         """The first value as written, unfolded; None without the field."""

@@ -91,14 +91,17 @@ def _is_postmaster(address: str | None, name: str | None) -> bool:
 
 @lru_cache(maxsize=16)
 def _is_machine(local: str) -> bool:
-    return local in _locals("machines") or local.startswith("administrator") or _NO_REPLY.search(local) is not None
+    if local in _locals("machines") or local.startswith("administrator"):
+        return True
+    return local.endswith("reply") and _NO_REPLY.search(local) is not None
 
 
 @lru_cache(maxsize=16)
 def _local(address: str | None) -> str:
     if not address:
         return ""
-    return _TAG.sub("", address.strip(" \t<>'\"").lower().partition("@")[0].strip("'\" "))
+    local = address.strip(" \t<>'\"").lower().partition("@")[0].strip("'\" ")
+    return local if local.isalpha() else _TAG.sub("", local)
 
 
 @cache
