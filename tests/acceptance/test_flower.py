@@ -96,7 +96,8 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     assert flower.status("/api/workers", None) == 401
     assert flower.status("/api/tasks", "operator:guessing") == 401
 
-    setup.smtp.on("EOD", delay_seconds=0.05)
+    # Slow enough that a queue is still there when Flower, beside many processes, has answered once.
+    setup.smtp.on("EOD", delay_seconds=0.1)
     # Another service's mail, the one message with content; it is refused, so that its error is there to be shown.
     setup.app.send_task("messaging.mail_request", kwargs={"to": CONTENT_MARK, "template_code": CONTENT_MARK})
     setup.smtp.refuse_rcpt("550 5.1.1 no such user", recipient("m7"))
