@@ -35,6 +35,17 @@ class SuppressionReason(StrEnum):
     MANUAL = "MANUAL"
 
 
+class NotificationType(StrEnum):
+    """Where a notification comes from."""
+
+    #: The application itself.
+    SYSTEM = "SYSTEM"
+    #: A step of a process that waits for somebody.
+    WORKFLOW = "WORKFLOW"
+    #: A person.
+    MANUAL = "MANUAL"
+
+
 class Priority(StrEnum):
     """The priority headers of a mail, and the order of dispatch within its tenant."""
 
@@ -154,3 +165,26 @@ class SendSms:
     send_at: datetime | None = None
     #: Not after; timezone-aware, later than now and than `send_at`.
     expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SendInbox:
+    """One notification for one person.
+
+    Limits: see `messaging.api.send_inbox`. Never mutated.
+    """
+
+    #: The application's id of the person.
+    recipient_id: int
+    #: At most 200 characters, not blank.
+    title: str
+    #: Not blank.
+    content: str
+    notification_type: NotificationType = NotificationType.SYSTEM
+    #: What of the application it is about, at most 50 characters, and which.
+    source_model: str | None = None
+    source_id: int | None = None
+    #: From then on neither listed nor counted for that person; timezone-aware, may be past.
+    expires_at: datetime | None = None
+    #: At most 255 characters; the same tenant, person and key again answers the first one's id.
+    idempotency_key: str | None = None

@@ -136,6 +136,8 @@ class DeadLetterSettings(_Area):
     poison_enabled: bool = True
     #: Deliveries of one mail request after which it is archived instead of run: it may be what ends its workers.
     max_redeliver: Count = 5
+    #: Mail addresses that are told of a message that no worker could process; comma list.
+    alert_recipients: CommaList = ()
 
 
 def _is_time_zone(name: str) -> str:
@@ -269,6 +271,87 @@ class SmsSettings(_Area):
     transport: SmsTransportSettings = SmsTransportSettings()
 
 
+class WebhookTransportSettings(_Area):
+    """Connections to the endpoints of webhooks."""
+
+    #: Seconds to connect.
+    connection_timeout_seconds: Seconds = 5
+    #: Seconds to wait for the answer.
+    read_timeout_seconds: Seconds = 15
+    #: Whether endpoints may lie in private networks or on this host, and be called without TLS.
+    allow_private: bool = False
+
+
+class WebhookSettings(_Area):
+    """The webhook channel."""
+
+    transport: WebhookTransportSettings = WebhookTransportSettings()
+
+
+class SandboxSettings(_Area):
+    """What happens to messages instead of being sent."""
+
+    #: `capture` keeps them, `redirect` sends them to `redirect_to`, `allowlist` sends those to `allow` and keeps the
+    #: others.
+    mode: Literal["off", "capture", "redirect", "allowlist"] = "off"
+    #: A mail address and a number (E.164), either or both; comma list. A channel without one is captured.
+    redirect_to: CommaList = ()
+    #: Domains, mail addresses and numbers (E.164); comma list.
+    allow: CommaList = ()
+
+
+#: An age in days; None keeps for ever.
+Days = Annotated[float, Field(gt=0, le=36_500)] | None
+
+
+class RetentionSettings(_Area):
+    """After how many days what is deleted; None keeps it for ever. Usage rows and the audit log are always kept."""
+
+    #: Bodies, variables and attachments of final send records are emptied; the record stays.
+    bodies_days: Days = None
+    #: Final send records go, with their attempts.
+    records_days: Days = None
+    #: The attempt log of final records.
+    attempts_days: Days = None
+    #: Received mail, with its files.
+    received_days: Days = None
+    #: Stored files that nothing refers to.
+    files_days: Days = None
+    #: Notifications.
+    notifications_days: Days = None
+    #: Messages that sandbox mode kept.
+    captured_days: Days = None
+    #: Dead letters that were resolved or discarded.
+    dead_letters_days: Days = None
+    #: Receipts of providers that were applied or are of no use.
+    receipts_days: Days = None
+    #: Rows of one transaction.
+    batch_limit: int = Field(default=500, ge=1, le=10_000)
+    #: The hour (UTC) at which the nightly run begins.
+    hour: int = Field(default=3, ge=0, le=23)
+    #: Seconds after which a run stops, to go on the next night.
+    time_budget_seconds: Seconds = 3600
+
+
+class ApiSettings(_Area):
+    """The HTTP API."""
+
+    #: Whether callers must prove who they are; false is refused when `ENV=production`.
+    require_auth: bool = True
+    #: Hours from signing in to the end of a session.
+    session_hours: float = Field(default=12, gt=0, le=720)
+    #: Minutes without a request after which a session ends.
+    session_idle_minutes: float = Field(default=60, gt=0, le=43_200)
+    #: Requests a second of one token or operator, in each process.
+    rate_per_second: float = Field(default=100, gt=0)
+    #: Octets of a request's body.
+    max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    #: Origins of browsers' scripts that may call, such as `https://app.example.com`; comma list, empty: none.
+    cors_origins: CommaList = ()
+    #: Whether the OpenAPI document and its page are shown.
+    docs: bool = True
+
+
 class SuppressionSettings(_Area):
     """What received mail puts on the suppression list."""
 
@@ -285,6 +368,8 @@ class QueueSettings(_Area):
     mail_send: QueueName = "mail_send"
     #: Deliveries of text messages.
     sms_send: QueueName = "sms_send"
+    #: Deliveries of webhooks.
+    webhook_send: QueueName = "webhook_send"
     #: Fetches of mailboxes.
     mail_fetch: QueueName = "mail_fetch"
     #: Mails asked for by other services.
@@ -398,6 +483,10 @@ class Settings(BaseSettings):
     quota: QuotaSettings = QuotaSettings()
     mail: MailSettings = MailSettings()
     sms: SmsSettings = SmsSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    retention: RetentionSettings = RetentionSettings()
+    api: ApiSettings = ApiSettings()
     suppression: SuppressionSettings = SuppressionSettings()
     queues: QueueSettings = QueueSettings()
     celery: CelerySettings = CelerySettings()
@@ -480,6 +569,8 @@ class Settings(BaseSettings):
     def _safe_in_production(self) -> Self:
         if self.env == "production" and self.mail.debug:
             raise ValueError("MAIL__DEBUG is true; allowed with ENV=production: false, a protocol trace shows mail")
+        if self.env == "production" and not self.api.require_auth:
+            raise ValueError("API__REQUIRE_AUTH is false; allowed with ENV=production: true")
         return self
 
     @model_validator(mode="after")

@@ -24,6 +24,12 @@ class Context:
     user_name: str | None = None
     #: W3C trace id of the caller, 32 hex digits.
     trace_id: str | None = None
+    #: The caller's span in that trace, 16 hex digits.
+    span_id: str | None = None
+    #: What the request over HTTP is called.
+    request_id: str | None = None
+    #: Who acts, for the audit log, such as `operator:5`; None is the library's caller.
+    actor: str | None = None
     #: Whether reads see all tenants; writes must then name theirs.
     cross_tenant: bool = False
     #: Whether the code acts for the system and no user's permission is asked.
@@ -35,7 +41,7 @@ class Context:
             value = getattr(self, name)
             if value is not None and (type(value) is not int or not -(2**63) <= value < 2**63):
                 raise TypeError(f"{name} of a context is an integer of 64 bits, not {value!r}")
-        for name in ("user_name", "trace_id"):
+        for name in ("user_name", "trace_id", "span_id", "request_id", "actor"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"{name} of a context is text, not {value!r}")

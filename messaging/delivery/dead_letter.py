@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.base import Audited, Base
+from messaging.db.checks import one_of
 from messaging.delivery.poison import (
     PoisonMessage,
     PoisonType,
@@ -20,7 +21,6 @@ from messaging.delivery.poison import (
     find_tenant_id,
     storable_payload,
 )
-from messaging.delivery.record import one_of
 
 #: Longest `last_error_msg`.
 MAX_ERROR_CHARS = 3000

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, declared_attr, mapped_column
 
 from messaging.db.base import Audited, Base, Timestamp
+from messaging.db.checks import one_of
 from messaging.db.filters import TenantOwned
 from messaging.delivery.status import SendStatus
 
@@ -40,12 +41,6 @@ STORAGE_PARAMETERS = {
     "autovacuum_vacuum_threshold": "20000",
     "autovacuum_vacuum_cost_delay": "0",
 }
-
-
-def one_of(column: str, values: Any, name: str) -> CheckConstraint:
-    """A CHECK that a text column holds one of an enum's values, or null."""
-    allowed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({allowed})", name=name)
 
 
 class SendRecordColumns(TenantOwned, Audited):
@@ -88,6 +83,16 @@ class SendRecordColumns(TenantOwned, Audited):
     #: SHA-256 over the request, in hex; only with a key.
     request_hash: Mapped[str | None] = mapped_column(String(64))
     trace_id: Mapped[str | None] = mapped_column(String(32))
+    #: The caller's span within that trace, 16 hex digits.
+    span_id: Mapped[str | None] = mapped_column(String(16))
+    #: The request over HTTP that brought it, as its caller or we named it.
+    request_id: Mapped[str | None] = mapped_column(String(64))
+    #: Bodies and variables go once it is sent; set when it is prepared.
+    redact: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    #: When they went.
+    redacted_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Of what went, in hex.
+    content_sha256: Mapped[str | None] = mapped_column(String(64))
 
     @declared_attr
     def ready(cls) -> Mapped[bool | None]:  # noqa: N805 - a declared_attr is given the class
@@ -174,6 +179,7 @@ class SendAttempt(TenantOwned, Base):
     config_id: Mapped[int | None] = mapped_column(BigInteger)
     worker_name: Mapped[str | None] = mapped_column(String(255))
     trace_id: Mapped[str | None] = mapped_column(String(32))
+    request_id: Mapped[str | None] = mapped_column(String(64))
 
 
 SEND_ATTEMPT: Table = SendAttempt.__table__  # type: ignore[assignment]

@@ -23,9 +23,10 @@ from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, map
 
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
+from messaging.db.checks import one_of
 from messaging.db.encryption import Encrypted
 from messaging.db.one_default import OneDefault
-from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
+from messaging.delivery.record import SendRecordColumns, send_record_constraints
 from messaging.requests import BodyMode, Priority
 from messaging.templates.models import TemplateColumns
 

@@ -22,10 +22,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
+from messaging.db.checks import one_of
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
 from messaging.db.one_default import OneDefault
-from messaging.delivery.record import one_of
 from messaging.receive.vocabulary import (
     BounceKind,
     BounceReason,

@@ -26,9 +26,10 @@ from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, map
 from messaging.db import reading
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
+from messaging.db.checks import one_of
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
-from messaging.delivery.record import SendRecordColumns, one_of, send_record_constraints
+from messaging.delivery.record import SendRecordColumns, send_record_constraints
 from messaging.errors import ConfigRejected
 from messaging.requests import Priority
 from messaging.sms.ext_config import ExtConfig

@@ -17,3 +17,5 @@ class TemplateColumns(TenantOwned, Switchable, Audited):
     description: Mapped[str | None] = mapped_column(String(500))
     #: A missing variable fails the record.
     strict: Mapped[bool] = mapped_column(Boolean, server_default="false")
+    #: What a record of it holds of text and variables is removed once it is sent; a hash stays.
+    redact: Mapped[bool] = mapped_column(Boolean, server_default="false")

@@ -1,11 +1,12 @@
 """HTTP calls to providers: kept connections, bounded in time and size, and an answer to "was the request written".
 
 What a reply means is each provider's to say. Redirects are not followed, certificates are verified, nothing is logged.
-The connections are `wire.py`'s. Sources: RFC 9110; `sms.md` sections 6.1, 6.2.
+The calls go through httpx2, over the transport of `transport.py`. Sources: RFC 9110; `sms.md` sections 6.1, 6.2.
 """
 
 import json
 import math
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,15 +15,15 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
-from urllib.parse import urlsplit
 
-import h11
+import httpcore2
+import httpx2
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.clock import Clock, Ticker, boot_seconds, utc_now
 from messaging.errors import DeliveryError, PreparationError
 from messaging.settings import Settings
-from messaging.sms.providers.wire import Connections, Origin
+from messaging.sms.providers.transport import Call, ProviderTransport
 
 #: Bytes of a reply that are read; what is longer is cut and so cannot be parsed.
 MAX_REPLY_BYTES = 1_048_576
@@ -30,8 +31,13 @@ MAX_REPLY_BYTES = 1_048_576
 DEFAULT_HEADERS = {"User-Agent": "messaging", "Accept": "application/json"}
 #: Longest text of a fault, in characters.
 MAX_WORDS_CHARS = 500
-#: Ports that `Host` does not name; other schemes are not spoken.
-DEFAULT_PORT = {"http": 80, "https": 443}
+#: Protocols that are spoken.
+SCHEMES = frozenset({"http", "https"})
+#: RFC 3986 section 2: an address has neither blanks nor letters beyond ASCII.
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+#: RFC 9110 sections 5.1, 5.5: a field's name, and its value (of ASCII).
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
 
 
 class HttpFault(StrEnum):
@@ -141,8 +147,7 @@ class HttpClient:
         self._limits = limits
         self._ticker = ticker
         self._clock = clock
-        self._max_reply_bytes = max_reply_bytes
-        self._connections = Connections(ticker, verify)
+        self._transport = ProviderTransport(ticker, verify, max_reply_bytes)
 
     def post(
         self,
@@ -171,7 +176,7 @@ class HttpClient:
 
     def close(self) -> None:
         """Close the kept connections. Calls that run fail; later ones connect anew."""
-        self._connections.close()
+        self._transport.close()
 
     def _call(
         self,
@@ -183,29 +188,20 @@ class HttpClient:
         *,
         is_sending: bool,
     ) -> HttpReply:
-        address = _address(url)
-        request = _request(method, address, tuple(headers.items()), len(body))
+        head = _head(url, tuple(headers.items()), len(body))
         exchange = _Exchange(self._limits, self._ticker)
+        call: Call = {"times": exchange, "before_body": before_body}
+        request = httpx2.Request(
+            method, head.url, headers=head.headers, stream=httpx2.ByteStream(body), extensions={**call}
+        )
         try:
-            connection = self._connections.take(address.origin, exchange)
-        except OSError as exc:
+            reply = self._transport.handle_request(request)
+        except httpcore2.LocalProtocolError:
+            raise _not_writable() from None
+        except (OSError, httpcore2.RemoteProtocolError) as exc:
             raise _fault(exc, exchange, is_sending=is_sending) from exc
-        try:
-            before_body()
-        except BaseException:
-            self._connections.give_back(connection, is_new=True)
-            raise
-        try:
-            answer = connection.talk(request, body, exchange, max_reply_bytes=self._max_reply_bytes)
-        except (OSError, h11.RemoteProtocolError) as exc:
-            self._connections.drop(connection)
-            raise _fault(exc, exchange, is_sending=is_sending) from exc
-        except BaseException:
-            self._connections.drop(connection)
-            raise
-        self._connections.give_back(connection)
-        found = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
-        return HttpReply(answer.status, found, answer.body, self._clock())
+        found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers.raw}
+        return HttpReply(reply.status_code, found, reply.read(), self._clock())
 
 
 class _Exchange:
@@ -253,59 +249,45 @@ class _Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Address:
-    """A URL taken apart."""
+class _Head:
+    """What is the same in most calls of an account, which differ by their bodies only."""
 
-    origin: Origin
-    #: Path and query.
-    target: bytes
-    #: What `Host` says.
-    host: bytes
+    url: httpx2.URL
+    headers: httpx2.Headers
 
 
 @lru_cache(maxsize=512)
-def _request(method: str, address: _Address, headers: tuple[tuple[str, str], ...], body_octets: int) -> h11.Request:
-    """A request's head, checked; kept, as most calls of an account differ by their bodies only.
-
-    Raises: PreparationError.
-    """
-    try:
-        lines = [(b"Host", address.host)]
-        lines += [
-            (name.encode("ascii"), value.encode("ascii"))
-            for name, value in {**DEFAULT_HEADERS, **dict(headers)}.items()
-        ]
-        if body_octets:
-            lines.append((b"Content-Length", b"%d" % body_octets))
-        return h11.Request(method=method, target=address.target, headers=lines)
-    except (ValueError, h11.LocalProtocolError):
-        # Their words repeat the header that cannot be written, which may be a key.
-        raise _not_writable() from None
+def _head(url: str, headers: tuple[tuple[str, str], ...], body_octets: int) -> _Head:
+    """Raises: PreparationError."""
+    address = _address(url)
+    stated = {**DEFAULT_HEADERS, **dict(headers)}
+    # The words of whoever else refuses them repeat the header that cannot be written, which may be a key.
+    if not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in stated.items()):
+        raise _not_writable()
+    lines = {"Host": host_header(url), **stated}
+    if body_octets:
+        lines["Content-Length"] = str(body_octets)
+    return _Head(address, httpx2.Headers(lines))
 
 
 def host_header(url: str) -> str:
     """What `Host` says in a call of this address: without a port where that is the scheme's own. Some sign it."""
-    return _address(url).host.decode("ascii")
+    return _address(url).netloc.decode("ascii")
 
 
 @lru_cache(maxsize=256)
-def _address(url: str) -> _Address:
+def _address(url: str) -> httpx2.URL:
     """Raises: PreparationError."""
-    try:
-        parts = urlsplit(url)
-        name = parts.hostname or ""
-        host = name.encode("ascii")
-        target = ((parts.path or "/") + (f"?{parts.query}" if parts.query else "")).encode("ascii")
-        default = DEFAULT_PORT[parts.scheme]
-        port = default if parts.port is None else parts.port
-    except (ValueError, KeyError):
-        raise _not_writable() from None
-    if not name:
+    # httpx2 would write another address than the one that is set.
+    if not _VISIBLE.fullmatch(url):
         raise _not_writable()
-    shown = b"[%b]" % host if b":" in host else host
-    if port != default:
-        shown = b"%b:%d" % (shown, port)
-    return _Address(Origin(parts.scheme == "https", name, port), target, shown)
+    try:
+        address = httpx2.URL(url)
+    except httpx2.InvalidURL:
+        raise _not_writable() from None
+    if address.scheme not in SCHEMES or not address.host or not 0 <= (address.port or 0) < 65_536:
+        raise _not_writable()
+    return address
 
 
 def _not_writable() -> PreparationError:
