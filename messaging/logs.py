@@ -73,12 +73,14 @@ def _shared() -> "list[Processor]":
 
 
 def _add_context(_logger: Any, _method: str, event: "EventDict") -> "EventDict":
-    """The tenant and trace that the running code acts for, unless the line names its own."""
+    """The tenant, trace and request that the running code acts for, unless the line names its own."""
     context = tenancy.current()
     if context.tenant_id is not None:
         event.setdefault("tenant_id", context.tenant_id)
     if context.trace_id is not None:
         event.setdefault("trace_id", context.trace_id)
+    if context.request_id is not None:
+        event.setdefault("request_id", context.request_id)
     # Celery puts a task's name, arguments and result here.
     event.pop("data", None)
     return event

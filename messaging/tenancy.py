@@ -1,10 +1,11 @@
 """Who is acting: the current tenant, on whose behalf rows are read and written. Restored on exit."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from messaging.errors import ConfigurationError
 
@@ -80,6 +81,16 @@ def acting_as(context: Context) -> AbstractContextManager[Context]:
 def tenant(tenant_id: int) -> AbstractContextManager[Context]:
     """Run as one tenant: reads and writes are confined to its rows, even inside `all_tenants()`."""
     return _Acting(_as_tenant(current(), tenant_id))
+
+
+def of_record(content: Mapping[str, Any]) -> AbstractContextManager[Context]:
+    """Run as the tenant of a send record with these columns, on behalf of the request that brought it."""
+    acting = _as_tenant(current(), content["tenant_id"])
+    if content["trace_id"] is not None or content["request_id"] is not None:
+        acting = replace(
+            acting, trace_id=content["trace_id"], span_id=content["span_id"], request_id=content["request_id"]
+        )
+    return _Acting(acting)
 
 
 @lru_cache(maxsize=1024, typed=True)

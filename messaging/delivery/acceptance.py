@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
-from messaging import metrics, nudge, tenancy
+from messaging import metrics, nudge, tenancy, tracing
 from messaging.delivery.insertion import Ahead, Insertion, KeyConflict, Origin, RowT
 from messaging.errors import MessageRejected
 from messaging.settings import Settings
 
-#: Characters of a trace id and of a user's name that the record keeps.
-MAX_TRACE_CHARS, MAX_USER_NAME_CHARS = 32, 100
+#: Characters of a trace, a span, a request and of a user's name that the record keeps.
+MAX_TRACE_CHARS, MAX_SPAN_CHARS, MAX_REQUEST_ID_CHARS, MAX_USER_NAME_CHARS = 32, 16, 64, 100
 
 RequestT = TypeVar("RequestT")
 
@@ -106,9 +106,14 @@ def request_hash(row: Mapping[str, Any]) -> str:
 
 def _origin(tenant_id: int) -> Origin:
     context = tenancy.current()
+    trace_id, span_id = context.trace_id, context.span_id
+    if trace_id is None:
+        trace_id, span_id = tracing.current_span()
     return Origin(
         tenant_id,
-        _storable(context.trace_id, MAX_TRACE_CHARS),
+        _storable(trace_id, MAX_TRACE_CHARS),
+        _storable(span_id, MAX_SPAN_CHARS),
+        _storable(context.request_id, MAX_REQUEST_ID_CHARS),
         context.user_id,
         _storable(context.user_name, MAX_USER_NAME_CHARS),
     )

@@ -16,7 +16,7 @@ from enum import Enum
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from messaging import metrics, tenancy
+from messaging import metrics, tenancy, tracing
 from messaging.category import MarkerCode
 from messaging.clock import Clock, Ticker
 from messaging.db.trouble import is_away, is_passing, is_unfit
@@ -289,7 +289,8 @@ class _Chunk:
     def _one(self, claimed: Claim) -> None:
         """Send one record; nothing it raises touches the others."""
         delivery = self._delivery
-        with tenancy.tenant(claimed.tenant_id):
+        content = claimed.content
+        with tenancy.of_record(content), tracing.sending(delivery.channel.name, content, claimed.attempt_no):
             recipients: Sequence[str] = ()
             started = delivery.ticker()
             gate: SendGate | None = None

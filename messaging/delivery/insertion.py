@@ -72,6 +72,8 @@ class Origin(NamedTuple):
 
     tenant_id: int
     trace_id: str | None
+    span_id: str | None
+    request_id: str | None
     user_id: int | None
     user_name: str | None
 
@@ -123,6 +125,8 @@ def _chosen(types: Mapping[str, ColumnType], given: Any) -> tuple[list[str], Sel
     values |= {
         "tenant_id": _told("tenant_id", BigInteger()),
         "trace_id": _told("trace_id", Text()),
+        "span_id": _told("span_id", Text()),
+        "request_id": _told("request_id", Text()),
         "created_by_id": _told("user_id", BigInteger()),
         "created_by": _told("user_name", Text()),
         # Both are the transaction's start: a record that may go at once is in line.

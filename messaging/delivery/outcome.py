@@ -241,6 +241,7 @@ def _named(outcome: Outcome) -> dict[str, Any]:
         "record_id": claim.record_id,
         "tenant_id": claim.tenant_id,
         "trace_id": claim.content.get("trace_id"),
+        "request_id": claim.content.get("request_id"),
         "attempt_no": claim.attempt_no,
     }
 

@@ -261,7 +261,7 @@ _FROM_ITS_CLAIM = "r.id = o.id AND r.version = o.version AND r.claim_token = o.t
 
 _LOG_COLUMNS = (
     "tenant_id, channel, record_id, attempt_no, started_at, ended_at, outcome, category, error_code, error_message,"
-    " provider, config_id, worker_name, trace_id"
+    " provider, config_id, worker_name, trace_id, request_id"
 )
 
 #: An attempt has one row: what is known later (a late outcome, an outcome committed again) overwrites it.
@@ -280,7 +280,7 @@ def _log_from_outcomes(moved: str) -> str:
         INSERT INTO send_attempt ({_LOG_COLUMNS})
         SELECT m.tenant_id, :channel, m.id, o.attempt_no, now() - o.started_ago * interval '1 second',
             now() - o.ended_ago * interval '1 second', o.outcome, o.category, o.error_code, o.error_message,
-            o.provider, o.config_id, :worker_name, m.trace_id
+            o.provider, o.config_id, :worker_name, m.trace_id, m.request_id
         FROM {moved} m JOIN o USING (id, token) {_LOG_CONFLICT}"""
 
 
@@ -333,7 +333,7 @@ def outcomes(table: Table) -> TextClause:
                 {_set_message_id(table)}
             FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.error_code, r.error_message,
-                r.retry_count, r.trace_id, greatest(r.created_at, r.send_at) AS due_at),
+                r.retry_count, r.trace_id, r.request_id, greatest(r.created_at, r.send_at) AS due_at),
         logged AS ({_log_from_outcomes("moved")}),
         buried AS ({_dead_letters("moved", category="o.category")})
         SELECT id, token,
@@ -374,7 +374,7 @@ def late_outcomes(table: Table) -> TextClause:
                 {results}
                 {_set_message_id(table)}
             FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
-            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id),
+            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id, r.request_id),
         logged AS ({_log_from_outcomes("moved")})
         SELECT id, token, status FROM moved
     """)
@@ -463,12 +463,12 @@ def sweep(table: Table) -> TextClause:
                 error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'
             WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
             RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
-                r.claim_token AS token),
+                r.request_id, r.claim_token AS token),
         o AS (SELECT id, claim_token AS token, retry_count + 1 AS attempt_no, claimed_at, provider FROM stuck),
         logged AS (
             INSERT INTO send_attempt ({_LOG_COLUMNS})
             SELECT m.tenant_id, :channel, m.id, o.attempt_no, o.claimed_at, now(), 'SWEPT', 'UNKNOWN', m.error_code,
-                m.error_message, o.provider, NULL, NULL, m.trace_id
+                m.error_message, o.provider, NULL, NULL, m.trace_id, m.request_id
             FROM moved m JOIN o USING (id, token) {_LOG_CONFLICT}),
         buried AS ({_dead_letters("moved", category="'UNKNOWN'")})
         SELECT id, tenant_id, status FROM moved

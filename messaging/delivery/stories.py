@@ -29,6 +29,8 @@ class AttemptStory:
     error_code: str | None
     error_message: str | None
     worker_name: str | None
+    trace_id: str | None
+    request_id: str | None
 
 
 @dataclass(frozen=True, slots=True)
