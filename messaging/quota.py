@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, mapped_column
 
+from messaging.audit import Noted
 from messaging.db.base import Audited, Base
 from messaging.db.filters import owning_tenant
 from messaging.errors import TenantContextMissing, TenantMismatch
@@ -35,7 +36,7 @@ from messaging.settings import MAX_STORABLE_COUNT, QuotaSettings
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID, is_multi_tenancy, is_single_tenant
 
 
-class TenantMessageQuota(Audited, Base):
+class TenantMessageQuota(Noted, Audited, Base):
     """A tenant's own limits, written by the platform only. Null falls back to the setting, 0 lets nothing out."""
 
     __tablename__ = "tenant_message_quota"

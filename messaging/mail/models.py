@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column
 
+from messaging.audit import Noted
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.checks import one_of
@@ -82,7 +83,7 @@ class MailSendRecord(SendRecordColumns, Base):
     bounced_recipients: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
 
 
-class MailSendServerConfig(OneDefault, Switchable, Audited, Base):
+class MailSendServerConfig(Noted, OneDefault, Switchable, Audited, Base):
     """A server that mail goes out by. `active` hides it from resolution; records prepared with it still go out."""
 
     __tablename__ = "mail_send_server_config"

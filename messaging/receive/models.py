@@ -20,6 +20,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from messaging.audit import Noted
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.checks import one_of
@@ -39,10 +40,11 @@ from messaging.receive.vocabulary import (
 from messaging.requests import BodyMode
 
 
-class MailReceiveServerConfig(OneDefault, Switchable, Audited, Base):
+class MailReceiveServerConfig(Noted, OneDefault, Switchable, Audited, Base):
     """A mailbox that mail is fetched from. `active` hides it from lists and polling."""
 
     __tablename__ = "mail_receive_server_config"
+    unnoted = frozenset({"next_fetch_at", "oauth_token", "oauth_token_expires_at"})
     __table_args__ = (
         one_of("protocol", Protocol, "protocol"),
         one_of("auth", MailboxAuth, "auth"),

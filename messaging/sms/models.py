@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, UOWTransaction, mapped_column
 
+from messaging.audit import SECRET, Noted
 from messaging.db import reading
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base, Timestamp
@@ -110,7 +111,7 @@ class SmsSendRecord(SendRecordColumns, Base):
     delivery_status_updated_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
 
-class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
+class SmsProviderConfig(Noted, TenantOwned, Switchable, Audited, Base):
     """An account at a provider. `active` hides it from routing; records prepared with it still go out."""
 
     __tablename__ = "sms_provider_config"
@@ -130,7 +131,7 @@ class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
     api_endpoint: Mapped[str | None] = mapped_column(String(500))
     account_id: Mapped[str | None] = mapped_column(String(255))
     #: What only this provider knows, e.g. `{"region": "eu"}`; what may be a secret is stored encrypted.
-    ext_config: Mapped[dict[str, Any] | None] = mapped_column(ExtConfig)
+    ext_config: Mapped[dict[str, Any] | None] = mapped_column(ExtConfig, info={**SECRET})
     sender_number: Mapped[str | None] = mapped_column(String(50))
     sender_id: Mapped[str | None] = mapped_column(String(50))
     #: Messages a minute and a day; null or less than 1 is no limit.
@@ -141,7 +142,7 @@ class SmsProviderConfig(TenantOwned, Switchable, Audited, Base):
     #: Lower first.
     priority: Mapped[int] = mapped_column(Integer, server_default="100")
     #: In the address of its receipts; unguessable.
-    receipt_token: Mapped[str] = mapped_column(String(64), default=lambda: secrets.token_urlsafe(32))
+    receipt_token: Mapped[str] = mapped_column(String(64), default=lambda: secrets.token_urlsafe(32), info={**SECRET})
 
     def __repr__(self) -> str:
         return f"SmsProviderConfig(id={self.id}, provider_type={self.provider_type!r})"
@@ -152,7 +153,7 @@ def _dial_code_of_insert(context: Any) -> str:
     return dial_code(region_code(context.get_current_parameters()["region_code"], is_required=True))
 
 
-class SmsProviderRegion(TenantOwned, Switchable, Audited, Base):
+class SmsProviderRegion(Noted, TenantOwned, Switchable, Audited, Base):
     """A route: a provider that serves a country."""
 
     __tablename__ = "sms_provider_region"
@@ -184,7 +185,7 @@ class SmsTemplate(TemplateColumns, Base):
     max_segments: Mapped[int | None] = mapped_column(SmallInteger)
 
 
-class SmsTemplateProviderBinding(TenantOwned, Switchable, Audited, Base):
+class SmsTemplateProviderBinding(Noted, TenantOwned, Switchable, Audited, Base):
     """What a template is called at a provider, for one country or for any."""
 
     __tablename__ = "sms_template_provider_binding"

@@ -3,12 +3,13 @@
 from sqlalchemy import BigInteger, Boolean, Identity, String
 from sqlalchemy.orm import Mapped, mapped_column
 
+from messaging.audit import Noted
 from messaging.db.active import Switchable
 from messaging.db.base import Audited
 from messaging.db.filters import TenantOwned
 
 
-class TemplateColumns(TenantOwned, Switchable, Audited):
+class TemplateColumns(Noted, TenantOwned, Switchable, Audited):
     """A template's names and switches; unique by tenant and code. Records that name it by id use it disabled, too."""
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)

@@ -1,11 +1,12 @@
 """Tables of the webhook channel: the addresses that are told, and the send record of each telling."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlalchemy import BigInteger, Identity, Index, String, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
+from messaging.audit import Noted
 from messaging.db.active import Switchable
 from messaging.db.base import Audited, Base
 from messaging.db.encryption import Encrypted
@@ -13,10 +14,11 @@ from messaging.db.filters import TenantOwned
 from messaging.delivery.record import SendRecordColumns, send_record_constraints
 
 
-class WebhookEndpoint(TenantOwned, Switchable, Audited, Base):
+class WebhookEndpoint(Noted, TenantOwned, Switchable, Audited, Base):
     """An address of the tenant's own application, and which events it is told."""
 
     __tablename__ = "webhook_endpoint"
+    noted_as: ClassVar[dict[str, str]] = {"secret": "rotate secret"}
     __table_args__ = (Index("ix_webhook_endpoint_tenant", "tenant_id", "active"),)
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)

@@ -1,9 +1,9 @@
-"""The audit log: who did what to which row, with what stood before and after. Rows are only ever added.
+"""The table of the audit log.
 
-The database itself refuses to change or delete one (a trigger of the migration). Secrets are noted as changed, never
-with their value. Source: `operate.md` section 9, 16.
+The database itself refuses to change or delete a row (a trigger of the migration). Source: `operate.md` section 9, 16.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.base import Base, Timestamp
 from messaging.db.filters import TenantOwned
+
+#: `info` of a column whose value is noted as changed and never shown; encrypted ones need no such mark.
+SECRET: Mapping[str, Any] = {"secret": True}
 
 
 class AuditEntry(TenantOwned, Base):
@@ -26,13 +29,14 @@ class AuditEntry(TenantOwned, Base):
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
     at: Mapped[datetime] = mapped_column(Timestamp, server_default=func.now())
-    #: Such as `operator:5`, `token:7`, `user:12`, `command line`.
+    #: Such as `operator:5`, `token:7`, `user:12`, `command line`, `application`.
     actor: Mapped[str] = mapped_column(String(50))
     actor_name: Mapped[str | None] = mapped_column(String(100))
     #: A verb: `create`, `update`, `disable`, `retry`, `lift`.
     action: Mapped[str] = mapped_column(String(50))
-    #: The table's name; a batch has no id.
+    #: The table's name.
     target_type: Mapped[str] = mapped_column(String(50))
+    #: None: many rows at once, as an import writes.
     target_id: Mapped[int | None] = mapped_column(BigInteger)
     #: Columns that changed, or all of a new or deleted row.
     before: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
