@@ -20,6 +20,7 @@ from messaging import metrics, tenancy, tracing
 from messaging.category import MarkerCode
 from messaging.clock import Clock, Ticker
 from messaging.db.trouble import is_away, is_passing, is_unfit
+from messaging.delivery.announcing import Announcer
 from messaging.delivery.channel import Channel, Claim, RateLimits
 from messaging.delivery.claim import ClaimUnclear, Pair, claim
 from messaging.delivery.committer import Committer, Release, Tally, Unclear
@@ -97,6 +98,8 @@ class Delivery:
     windows: RateWindows
     #: Told when a send begins and ends, so that one that hangs is noticed (C16).
     watch: "SendWatch"
+    #: Told what ends at its claim.
+    announcer: Announcer
 
     @property
     def limits(self) -> SendLimits:
@@ -135,7 +138,7 @@ def attempt(delivery: Delivery, pairs: Sequence[Pair]) -> dict[str, int]:
     """
     channel = delivery.channel
     try:
-        chunk = claim(delivery.engine, channel, pairs, delivery.ticker)
+        chunk = claim(delivery.engine, channel, pairs, delivery.ticker, delivery.announcer)
     except ClaimUnclear as exc:
         delivery.committer.release_unclear(Unclear(exc.ids, exc.token, delivery.rng.uniform(*RELEASE_WAIT_SECONDS)))
         raise exc.__cause__ or exc from None

@@ -6,10 +6,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, select
 
-from messaging import metrics
+from messaging import audit, metrics
 from messaging.category import MarkerCode
 from messaging.db.filters import owning_tenant
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.recipients import has_accepted
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
 from messaging.errors import RecordNotFound
@@ -38,7 +39,9 @@ class Cancelled:
     status: SendStatus
 
 
-def cancel(connection: Connection, table: Table, record_id: int, *, channel: str) -> Cancelled:
+def cancel(
+    connection: Connection, table: Table, record_id: int, *, channel: str, announcer: Announcer = NOBODY
+) -> Cancelled:
     """Call a record off; runs in the caller's transaction, and the answer holds once that commits.
 
     Raises: RecordNotFound.
@@ -48,9 +51,15 @@ def cancel(connection: Connection, table: Table, record_id: int, *, channel: str
         status = SendStatus(row.status)
         if status not in OPEN_STATUSES:
             return Cancelled(_answer_for(row, status), status)
-        moved = connection.execute(statements.cancel(table), {"id": record_id, "version": row.version}).one_or_none()
+        statement = statements.cancel(table, announcer.find(connection, channel, (row.tenant_id,)))
+        moved = connection.execute(statement, {"id": record_id, "version": row.version}).one_or_none()
         if moved is not None:
-            return Cancelled(_stopped(moved, is_accepted=moved.accepted), SendStatus.FAILED)
+            answer = _stopped(moved, is_accepted=moved.accepted)
+            after = {"status": SendStatus.FAILED, "answer": answer}
+            audit.note(
+                connection, "cancel", table, record_id, before={"status": status}, after=after, tenant_id=row.tenant_id
+            )
+            return Cancelled(answer, SendStatus.FAILED)
         # Somebody moved it meanwhile: answer by the new row, and try again while it is open.
         metrics.lost_updates(channel, "cancel")
 

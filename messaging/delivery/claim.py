@@ -11,6 +11,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from messaging.clock import Ticker
 from messaging.db.trouble import is_away
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.status import SendStatus
 
@@ -44,7 +45,9 @@ class ClaimedChunk:
     expired: dict[int, Expired]
 
 
-def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticker) -> ClaimedChunk:
+def claim(
+    engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticker, announcer: Announcer = NOBODY
+) -> ClaimedChunk:
     """Claim what is still at the version named; commits its own (an autocommit engine), two at once share nothing.
 
     When the connection breaks, the rows are read again by their token, and claimed again if the first try left none:
@@ -58,7 +61,8 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
     parameters: dict[str, Any] = {"ids": ids, "versions": [version for _, version in pairs], "token": token}
     try:
         with engine.connect() as connection:
-            rows: Sequence[Row[Any]] = connection.execute(statements.claim(channel.table), parameters).fetchall()
+            statement = statements.claim(channel.table, announcer.find(connection, channel.name))
+            rows: Sequence[Row[Any]] = connection.execute(statement, parameters).fetchall()
     except DBAPIError as exc:
         if not exc.connection_invalidated:
             raise
@@ -67,7 +71,8 @@ def claim(engine: Engine, channel: Channel, pairs: Sequence[Pair], ticker: Ticke
                 rows = connection.execute(statements.claimed_by(channel.table), {"ids": ids, "token": token}).fetchall()
                 if not rows:
                     claimed_at = ticker()
-                    rows = connection.execute(statements.claim(channel.table), parameters).fetchall()
+                    statement = statements.claim(channel.table, announcer.find(connection, channel.name))
+                    rows = connection.execute(statement, parameters).fetchall()
         except SQLAlchemyError as still:
             if not is_away(still):
                 raise

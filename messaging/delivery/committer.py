@@ -20,6 +20,7 @@ from messaging.category import MarkerCode
 from messaging.clock import Ticker
 from messaging.db.trouble import is_away, is_passing, is_unfit, sqlstate
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.outcome import Outcome, OutcomeWriter
 from messaging.settings import COMMIT_RETRY_SECONDS
@@ -128,11 +129,18 @@ class Committer:
     """
 
     def __init__(
-        self, engine: Engine, channel: Channel, *, worker_name: str, window_seconds: float, ticker: Ticker
+        self,
+        engine: Engine,
+        channel: Channel,
+        *,
+        worker_name: str,
+        window_seconds: float,
+        ticker: Ticker,
+        announcer: Announcer = NOBODY,
     ) -> None:
         self._engine = engine
         self._channel = channel
-        self._writer = OutcomeWriter(channel, worker_name, ticker)
+        self._writer = OutcomeWriter(channel, worker_name, ticker, announcer)
         self._pace = Pace(window_seconds)
         self._ticker = ticker
         self._queue: list[_Item] = []

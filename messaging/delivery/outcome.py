@@ -18,6 +18,7 @@ from messaging import metrics
 from messaging.category import MARKER_CATEGORY, ErrorCategory, MarkerCode
 from messaging.clock import Ticker
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcement, Announcer
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.recipients import (
     RecipientResult,
@@ -249,9 +250,10 @@ def _named(outcome: Outcome) -> dict[str, Any]:
 class OutcomeWriter:
     """Writes groups of outcomes of one channel."""
 
-    def __init__(self, channel: Channel, worker_name: str, ticker: Ticker) -> None:
+    def __init__(self, channel: Channel, worker_name: str, ticker: Ticker, announcer: Announcer = NOBODY) -> None:
         self._channel = channel
         self._ticker = ticker
+        self._announcer = announcer
         self._constants = {
             "channel": channel.name,
             "queue": channel.queue,
@@ -268,7 +270,8 @@ class OutcomeWriter:
         `is_repeat`: the reply to an earlier commit of this group was lost, so what stands already counts as written.
         """
         table = self._channel.table
-        rows = connection.execute(statements.outcomes(table), self._parameters(group, is_late=False)).fetchall()
+        statement = statements.outcomes(table, self._find_announcement(connection, group))
+        rows = connection.execute(statement, self._parameters(group, is_late=False)).fetchall()
         due_to_sent = {(row.id, row.token): row.due_to_sent for row in rows}
         stand = [outcome for outcome in group if outcome.claim.key in due_to_sent]
         lost = [outcome for outcome in group if outcome.claim.key not in due_to_sent]
@@ -279,6 +282,11 @@ class OutcomeWriter:
         if lost:
             self._write_late(connection, lost, applied)
         return applied
+
+    def _find_announcement(self, connection: Connection, group: Sequence[Outcome]) -> Announcement | None:
+        """What to tell of these outcomes; a record that goes on is not told of."""
+        ended = {outcome.claim.tenant_id for outcome in group if outcome.status is not SendStatus.RETRY}
+        return self._announcer.find(connection, self._channel.name, ended) if ended else None
 
     def _drop_recorded(
         self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]
@@ -298,7 +306,8 @@ class OutcomeWriter:
     def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]) -> None:
         name = self._channel.name
         table = self._channel.table
-        rows = connection.execute(statements.late_outcomes(table), self._parameters(lost, is_late=True)).fetchall()
+        statement = statements.late_outcomes(table, self._find_announcement(connection, lost))
+        rows = connection.execute(statement, self._parameters(lost, is_late=True)).fetchall()
         late = {(row.id, row.token): row.status for row in rows}
         for outcome in lost:
             key, record_id = outcome.claim.key, outcome.claim.record_id

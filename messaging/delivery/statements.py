@@ -4,6 +4,7 @@ Every statement is whole: it locks in id order, guards by `id` and `version` (an
 concerned), writes `version + 1`, and answers what moved. Zero rows is an answer. Several records travel as arrays, so
 that a chunk costs one round trip. Times are the database's `now()`. Shapes and traps: the notes on the claim, sections
 2 and 6. Rows are picked by `id = ANY (ARRAY(SELECT ... FOR UPDATE))`: it is evaluated once and never becomes a scan.
+A statement that ends records takes an `announcement`: what it adds to tell of it, if anybody listens.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from sqlalchemy import Table, TextClause, text
 from sqlalchemy.dialects import postgresql
 
 from messaging.category import MarkerCode
+from messaging.delivery.announcing import Announcement, EventType, announced, event, returned
 from messaging.delivery.dead_letter import SEND_DEAD_LETTER, DeadLetterSource
 from messaging.quota import TENANT_MESSAGE_QUOTA, TENANT_MESSAGE_USAGE
 
@@ -133,15 +135,16 @@ def _picked_by_version(table: Table) -> str:
 
 
 @lru_cache
-def claim(table: Table) -> TextClause:
+def claim(table: Table, announcement: Announcement | None = None) -> TextClause:
     """T3: PENDING or RETRY -> SENDING by version, a whole chunk; what is past `expires_at` ends here instead (T5).
 
     Parameters: `ids`, `versions`, `token`. Answers every column of the rows that moved.
     """
-    columns = ", ".join(f"r.{c.name}" for c in table.columns)
+    names = [c.name for c in table.columns]
+    columns = ", ".join(f"r.{name}" for name in names)
     is_expired = "r.expires_at <= now()"
     accepted = _accepted(table, "r")
-    return text(f"""
+    update = f"""
         UPDATE {table.name} r SET version = r.version + 1, updated_at = now(), claim_token = :token,
             status = CASE WHEN {is_expired} THEN CASE WHEN {accepted} THEN 'SENT' ELSE 'FAILED' END ELSE 'SENDING' END,
             claimed_at = CASE WHEN {is_expired} THEN NULL ELSE now() END,
@@ -149,7 +152,12 @@ def claim(table: Table) -> TextClause:
             error_code = CASE WHEN {is_expired} THEN '{MarkerCode.EXPIRED}' ELSE r.error_code END,
             error_message = CASE WHEN {is_expired} THEN 'past expires_at when it was claimed' ELSE r.error_message END
         WHERE r.id = ANY (ARRAY({_picked_by_version(table)}))
-        RETURNING {columns}
+        RETURNING {columns}{returned(table, announcement)}"""
+    if announcement is None:
+        return text(update)
+    return text(f"""
+        WITH moved AS ({update}){announced(table, announcement, "moved")}
+        SELECT {", ".join(names)} FROM moved
     """)
 
 
@@ -311,7 +319,7 @@ def _provider(table: Table, alias: str) -> str:
 
 
 @lru_cache
-def outcomes(table: Table) -> TextClause:
+def outcomes(table: Table, announcement: Announcement | None = None) -> TextClause:
     """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
 
     Parameters: `rows`, a JSON array of objects with `OUTCOME_COLUMNS`; `channel`, `queue`, `worker_name`. Answers `id`,
@@ -333,9 +341,11 @@ def outcomes(table: Table) -> TextClause:
                 {_set_message_id(table)}
             FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.error_code, r.error_message,
-                r.retry_count, r.trace_id, r.request_id, greatest(r.created_at, r.send_at) AS due_at),
+                r.retry_count, r.trace_id, r.request_id, greatest(r.created_at, r.send_at) AS due_at
+                {returned(table, announcement)}),
         logged AS ({_log_from_outcomes("moved")}),
         buried AS ({_dead_letters("moved", category="o.category")})
+        {announced(table, announcement, "moved")}
         SELECT id, token,
             CASE WHEN status = 'SENT' THEN extract(epoch FROM clock_timestamp() - due_at)::float8 END AS due_to_sent
         FROM moved
@@ -343,7 +353,7 @@ def outcomes(table: Table) -> TextClause:
 
 
 @lru_cache
-def late_outcomes(table: Table) -> TextClause:
+def late_outcomes(table: Table, announcement: Announcement | None = None) -> TextClause:
     """T14: an outcome whose record the sweep put back meanwhile. Guard: RETRY, swept, the claim's token; no version.
 
     The parameters are those of `outcomes`. Of `results` those are merged that are accepted; the others are what the
@@ -374,8 +384,10 @@ def late_outcomes(table: Table) -> TextClause:
                 {results}
                 {_set_message_id(table)}
             FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
-            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id, r.request_id),
+            RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id, r.request_id
+                {returned(table, announcement)}),
         logged AS ({_log_from_outcomes("moved")})
+        {announced(table, announcement, "moved")}
         SELECT id, token, status FROM moved
     """)
 
@@ -436,7 +448,7 @@ def recorded(table: Table) -> TextClause:
 
 
 @lru_cache
-def sweep(table: Table) -> TextClause:
+def sweep(table: Table, announcement: Announcement | None = None) -> TextClause:
     """T12, T13: claims older than `stale` seconds are taken back, oldest first; locked rows are somebody's outcome.
 
     RETRY after a cool-down that doubles with the count and is spread upwards by up to a half; at the end of the budget
@@ -463,7 +475,7 @@ def sweep(table: Table) -> TextClause:
                 error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'
             WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
             RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
-                r.request_id, r.claim_token AS token),
+                r.request_id, r.claim_token AS token{returned(table, announcement)}),
         o AS (SELECT id, claim_token AS token, retry_count + 1 AS attempt_no, claimed_at, provider FROM stuck),
         logged AS (
             INSERT INTO send_attempt ({_LOG_COLUMNS})
@@ -471,6 +483,7 @@ def sweep(table: Table) -> TextClause:
                 m.error_message, o.provider, NULL, NULL, m.trace_id, m.request_id
             FROM moved m JOIN o USING (id, token) {_LOG_CONFLICT}),
         buried AS ({_dead_letters("moved", category="'UNKNOWN'")})
+        {announced(table, announcement, "moved")}
         SELECT id, tenant_id, status FROM moved
     """)
 
@@ -507,13 +520,17 @@ def requeue(table: Table) -> TextClause:
 
 
 @lru_cache
-def cancel(table: Table) -> TextClause:
+def cancel(table: Table, announcement: Announcement | None = None) -> TextClause:
     """T17: PENDING or RETRY -> FAILED, `CANCELLED`. Guard: version. Answers `uncertain`, `accepted`, `sent_at`."""
     return text(f"""
-        UPDATE {table.name} r SET status = 'FAILED', version = r.version + 1, updated_at = now(),
-            error_code = '{MarkerCode.CANCELLED}', error_message = NULL
-        WHERE r.id = :id AND r.version = :version AND r.status IN ('PENDING', 'RETRY')
-        RETURNING r.uncertain, {_accepted(table, "r")} AS accepted, r.sent_at
+        WITH moved AS (
+            UPDATE {table.name} r SET status = 'FAILED', version = r.version + 1, updated_at = now(),
+                error_code = '{MarkerCode.CANCELLED}', error_message = NULL
+            WHERE r.id = :id AND r.version = :version AND r.status IN ('PENDING', 'RETRY')
+            RETURNING r.id, r.tenant_id, r.uncertain, {_accepted(table, "r")} AS accepted, r.sent_at
+                {returned(table, announcement)})
+            {announced(table, announcement, "moved", event(EventType.CANCELLED))}
+        SELECT uncertain, accepted, sent_at FROM moved
     """)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy import Engine, Table, text
 
 from messaging import metrics
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -26,7 +27,15 @@ MAX_STEP_SECONDS = 5.0
 
 
 def sweep(
-    engine: Engine, table: Table, client: redis.Redis, settings: Settings, *, channel: str, provider: str, queue: str
+    engine: Engine,
+    table: Table,
+    client: redis.Redis,
+    settings: Settings,
+    *,
+    channel: str,
+    provider: str,
+    queue: str,
+    announcer: Announcer = NOBODY,
 ) -> dict[str, int]:
     """Take back what is stuck, batch by batch until one is not full; answers retry, dead_letter and sent counts.
 
@@ -47,7 +56,8 @@ def sweep(
     }
     while True:
         with engine.connect() as connection:
-            rows = connection.execute(statements.sweep(table), parameters).fetchall()
+            statement = statements.sweep(table, announcer.find(connection, channel))
+            rows = connection.execute(statement, parameters).fetchall()
         for row in rows:
             result = row.status.lower()
             counts[result] += 1

@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 from messaging import rate_limit
 from messaging.clock import Clock, Ticker
 from messaging.db.engine import autocommitting, create_engine
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.attempt import Delivery, SendWatch, attempt
 from messaging.delivery.channel import Channel
 from messaging.delivery.committer import Committer
@@ -28,6 +29,7 @@ class DeliveryWorker:
         clock: Clock,
         ticker: Ticker,
         rng: random.Random,
+        announcer: Announcer = NOBODY,
     ) -> None:
         self._stopping = threading.Event()
         self._settings = settings
@@ -45,6 +47,7 @@ class DeliveryWorker:
             worker_name=worker_name,
             window_seconds=settings.delivery.group_window_seconds,
             ticker=ticker,
+            announcer=announcer,
         )
         self._windows = rate_limit.connect(settings, clock=clock)
         self.watch = SendWatch(ticker)
@@ -59,6 +62,7 @@ class DeliveryWorker:
             is_stopping=self._stopping.is_set,
             windows=self._windows,
             watch=self.watch,
+            announcer=announcer,
         )
 
     def deliver(self, pairs: Sequence[Sequence[int]]) -> dict[str, int]:
