@@ -111,15 +111,15 @@ def _origin(tenant_id: int) -> Origin:
         trace_id, span_id = tracing.current_span()
     return Origin(
         tenant_id,
-        _storable(trace_id, MAX_TRACE_CHARS),
-        _storable(span_id, MAX_SPAN_CHARS),
-        _storable(context.request_id, MAX_REQUEST_ID_CHARS),
+        storable(trace_id, MAX_TRACE_CHARS),
+        storable(span_id, MAX_SPAN_CHARS),
+        storable(context.request_id, MAX_REQUEST_ID_CHARS),
         context.user_id,
-        _storable(context.user_name, MAX_USER_NAME_CHARS),
+        storable(context.user_name, MAX_USER_NAME_CHARS),
     )
 
 
-def _storable(text: str | None, max_chars: int) -> str | None:
+def storable(text: str | None, max_chars: int) -> str | None:
     """What an audit column can hold of a text that the context brings: it is no reason to refuse a request."""
     if text is None:
         return None
