@@ -94,6 +94,12 @@ def upgrade() -> None:
         sa.Column("read_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("idempotency_key", sa.String(length=255), nullable=True),
+        sa.Column(
+            "written_in",
+            sa.BigInteger(),
+            server_default=sa.text("(pg_current_xact_id()::text)::bigint"),
+            nullable=False,
+        ),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("created_by_id", sa.BigInteger(), nullable=True),
@@ -119,6 +125,12 @@ def upgrade() -> None:
         ["tenant_id", "recipient_id", "expires_at"],
         unique=False,
         postgresql_where=sa.text("NOT is_read"),
+    )
+    op.create_index(
+        "ix_inbox_notification_written_in",
+        "inbox_notification",
+        ["tenant_id", "recipient_id", "written_in"],
+        unique=False,
     )
     op.create_index(
         "uq_inbox_notification_idempotency_key",
@@ -182,7 +194,9 @@ def upgrade() -> None:
         sa.Column("description", sa.String(length=500), nullable=True),
         sa.Column("url", sa.String(length=2000), nullable=False),
         sa.Column("secret", sa.Text(), nullable=False),
+        sa.Column("replaced_secret_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("event_types", postgresql.JSONB(), nullable=True),
+        sa.Column("gone_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("updated_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("created_by_id", sa.BigInteger(), nullable=True),
@@ -205,8 +219,8 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("endpoint_id", sa.BigInteger(), nullable=False),
         sa.Column("event_type", sa.String(length=50), nullable=False),
-        sa.Column("about_channel", sa.String(length=10), nullable=False),
-        sa.Column("about_record_id", sa.BigInteger(), nullable=False),
+        sa.Column("about_channel", sa.String(length=10), nullable=True),
+        sa.Column("about_record_id", sa.BigInteger(), nullable=True),
         sa.Column("payload", postgresql.JSONB(), nullable=False),
         sa.Column("scope", sa.String(length=10), nullable=False),
         sa.Column("status", sa.String(length=20), server_default="PENDING", nullable=False),
@@ -218,7 +232,7 @@ def upgrade() -> None:
         sa.Column("claim_token", sa.BigInteger(), nullable=True),
         sa.Column("swept_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("uncertain", sa.Boolean(), server_default="false", nullable=False),
-        sa.Column("prepared_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("prepared_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.Column("error_code", sa.String(length=100), nullable=True),
         sa.Column("error_message", sa.Text(), nullable=True),
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
@@ -249,6 +263,7 @@ def upgrade() -> None:
         sa.CheckConstraint(
             "(status = 'SENDING') = (claimed_at IS NOT NULL)", name=op.f("ck_webhook_send_record_claimed_while_sending")
         ),
+        sa.CheckConstraint("about_channel IN ('mail', 'sms')", name=op.f("ck_webhook_send_record_about_channel")),
         sa.CheckConstraint("scope IN ('TENANT', 'PLATFORM')", name=op.f("ck_webhook_send_record_scope")),
         sa.CheckConstraint(
             "status IN ('PENDING', 'SENDING', 'SENT', 'RETRY', 'FAILED', 'DEAD_LETTER')",
@@ -264,6 +279,7 @@ def upgrade() -> None:
         },
     )
     op.create_index("ix_webhook_send_about", "webhook_send_record", ["about_record_id"], unique=False)
+    op.create_index("ix_webhook_send_endpoint", "webhook_send_record", ["endpoint_id", "id"], unique=False)
     op.create_index("ix_webhook_send_created", "webhook_send_record", ["tenant_id", "created_at", "id"], unique=False)
     op.create_index(
         "ix_webhook_send_ready",
@@ -357,6 +373,7 @@ def downgrade() -> None:
     )
     op.drop_index("ix_webhook_send_ready", table_name="webhook_send_record", postgresql_where=sa.text("ready"))
     op.drop_index("ix_webhook_send_created", table_name="webhook_send_record")
+    op.drop_index("ix_webhook_send_endpoint", table_name="webhook_send_record")
     op.drop_index("ix_webhook_send_about", table_name="webhook_send_record")
     op.drop_table("webhook_send_record")
     op.drop_index("ix_webhook_endpoint_tenant", table_name="webhook_endpoint")
@@ -372,6 +389,7 @@ def downgrade() -> None:
         table_name="inbox_notification",
         postgresql_where=sa.text("idempotency_key IS NOT NULL"),
     )
+    op.drop_index("ix_inbox_notification_written_in", table_name="inbox_notification")
     op.drop_index(
         "ix_inbox_notification_unread", table_name="inbox_notification", postgresql_where=sa.text("NOT is_read")
     )
