@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
+    CHAR,
     JSON,
     BigInteger,
     Identity,
@@ -170,6 +171,20 @@ class SmsProviderRegion(Noted, TenantOwned, Switchable, Audited, Base):
     dial_code: Mapped[str] = mapped_column(String(10), default=_dial_code_of_insert, server_default="")
     #: Lower first.
     priority: Mapped[int] = mapped_column(Integer, server_default="100")
+
+
+class CountryRegion(Base):
+    """A country of ISO 3166-1, of no tenant's; its columns are told at `messaging.sms.regions.Country`."""
+
+    __tablename__ = "country_region"
+    __table_args__ = (UniqueConstraint("alpha3"),)
+
+    code: Mapped[str] = mapped_column(CHAR(2), primary_key=True)
+    name: Mapped[str] = mapped_column(String(100))
+    alpha3: Mapped[str] = mapped_column(CHAR(3))
+    dial_code: Mapped[str] = mapped_column(String(10), server_default="")
+    currency: Mapped[str | None] = mapped_column(CHAR(3))
+    continent: Mapped[str] = mapped_column(CHAR(2))
 
 
 class SmsTemplate(TemplateColumns, Base):

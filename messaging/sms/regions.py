@@ -1,8 +1,15 @@
 """The countries that routes and bindings name: ISO 3166-1 alpha-2, and the calling code of each.
 
-Calling codes come from the `phonenumbers` package, so that they are those by which numbers are read.
+`country_region.csv` says which there are; the table of that name holds the same rows, for lists and for SQL. Calling
+codes are those of the `phonenumbers` package (ITU-T E.164), by which numbers are read.
 """
 
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Dialect, String
@@ -10,36 +17,31 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from messaging.errors import ConfigRejected
 
-#: ISO 3166-1 alpha-2: first letters, and the second ones that go with each.
-_LETTERS = {
-    "A": "DEFGILMOQRSTUWXZ",
-    "B": "ABDEFGHIJLMNOQRSTVWYZ",
-    "C": "ACDFGHIKLMNORUVWXYZ",
-    "D": "EJKMOZ",
-    "E": "CEGHRST",
-    "F": "IJKMOR",
-    "G": "ABDEFGHILMNPQRSTUWY",
-    "H": "KMNRTU",
-    "I": "DELMNOQRST",
-    "J": "EMOP",
-    "K": "EGHIMNPRWYZ",
-    "L": "ABCIKRSTUVY",
-    "M": "ACDEFGHKLMNOPQRSTUVWXYZ",
-    "N": "ACEFGILOPRUZ",
-    "O": "M",
-    "P": "AEFGHKLMNRSTWY",
-    "Q": "A",
-    "R": "EOSUW",
-    "S": "ABCDEGHIJKLMNORSTVXYZ",
-    "T": "CDFGHJKLMNORTVWZ",
-    "U": "AGMSYZ",
-    "V": "ACEGINU",
-    "W": "FS",
-    "Y": "ET",
-    "Z": "AMW",
-}
-#: All 249 codes.
-REGIONS = frozenset(first + second for first, seconds in _LETTERS.items() for second in seconds)
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """A country or territory of ISO 3166-1."""
+
+    #: Alpha-2.
+    code: str
+    #: In English.
+    name: str
+    alpha3: str
+    #: Digits without the plus; empty for a territory that has none of its own, such as AQ.
+    dial_code: str
+    #: ISO 4217; None where there is none.
+    currency: str | None
+    #: `AF`, `AN`, `AS`, `EU`, `NA`, `OC` or `SA`.
+    continent: str
+
+
+@cache
+def countries() -> Mapping[str, Country]:
+    """All 249 by code, in the order of their codes."""
+    text = files("messaging.sms").joinpath("country_region.csv").read_text(encoding="utf-8")
+    rows = csv.reader(text.splitlines()[1:])
+    found = {row[0]: Country(*row[:4], currency=row[4] or None, continent=row[5]) for row in rows}
+    return MappingProxyType(found)
 
 
 def region_code(value: object, *, is_required: bool) -> str:
@@ -50,17 +52,16 @@ def region_code(value: object, *, is_required: bool) -> str:
     text = "" if value is None else value
     if isinstance(text, str) and text.isascii():  # the upper case of `ß` would be South Sudan
         code = text.strip().upper()
-        if code in REGIONS or (not code and not is_required):
+        if code in countries() or (not code and not is_required):
             return code
     allowed = "an ISO 3166-1 alpha-2 code such as DE" + ("" if is_required else ", or nothing for any")
     raise ConfigRejected("region_code", value, f"allowed: {allowed}")
 
 
 def dial_code(region: str) -> str:
-    """The calling code of a country, digits without the plus; empty for a territory that has none, such as AQ."""
-    from phonenumbers import country_code_for_region  # numbering plans cost a process 4 MB
-
-    return str(country_code_for_region(region) or "")
+    """The calling code of a country, digits without the plus; empty for a territory that has none, and for others."""
+    country = countries().get(region)
+    return "" if country is None else country.dial_code
 
 
 class RegionCode(TypeDecorator[str]):

@@ -21,7 +21,7 @@ from messaging.sms.ext_config import unseal
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_PROVIDER_REGION
 from messaging.sms.providers.base import ProviderConfig
 from messaging.sms.receipt_address import receipt_url
-from messaging.sms.regions import REGIONS
+from messaging.sms.regions import countries
 
 #: A tenant's id, and a country.
 _Served: TypeAlias = tuple[int, str]
@@ -77,7 +77,7 @@ class RouteCache:
         `regions` may hold `001` and others that are no countries. Raises what the driver raises.
         """
         owners = {owner for tenant_id in tenants for owner in tenancy.tiers(tenant_id)}
-        served = [(owner, region) for owner in owners for region in set(regions) & REGIONS]
+        served = [(owner, region) for owner in owners for region in set(regions) & countries().keys()]
         self._routes.ensure(served)
         by_routes = [route["provider_config_id"] for key in served for route in self._routes.get(key)]
         self._configs.ensure([*ids, *by_routes], owners)
@@ -98,7 +98,7 @@ class RouteCache:
 
     def _precise(self, tenant_id: int, region: str) -> Tier:
         """A tenant's routes lead to its own providers: another's account is not its to use."""
-        routes = self._routes.get((tenant_id, region)) if region in REGIONS else ()
+        routes = self._routes.get((tenant_id, region)) if region in countries() else ()
         usable, ignored = [], []
         for route in routes:
             config = self._configs.find(route["provider_config_id"])

@@ -12,9 +12,11 @@ from messaging.errors import ConfigRejected
 from messaging.sms.models import (
     SMS_PROVIDER_REGION,
     SMS_TEMPLATE_PROVIDER_BINDING,
+    CountryRegion,
     SmsProviderRegion,
     SmsTemplateProviderBinding,
 )
+from messaging.sms.regions import Country, countries
 from messaging.tenancy import use_multi_tenancy
 
 #: Ways to save a route of a country.
@@ -133,3 +135,9 @@ def test_a_row_is_looked_for_by_any_region(session: Session) -> None:
     found = select(SmsProviderRegion).where(SmsProviderRegion.region_code.in_(["001", "DE"]))
     assert len(session.scalars(found).all()) == 1
     assert session.scalars(select(SmsProviderRegion).where(SmsProviderRegion.region_code == "001")).all() == []
+
+
+def test_the_table_of_countries_holds_what_the_library_knows(session: Session) -> None:
+    names = [column.name for column in CountryRegion.__table__.c]
+    stored = session.execute(select(CountryRegion.__table__)).all()
+    assert [Country(**dict(zip(names, row, strict=True))) for row in stored] == list(countries().values())
