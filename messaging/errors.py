@@ -14,6 +14,8 @@ MessagingError
   StateError                    a requeue of a Sent, Sending or cancelled record
   RecordNotFound(LookupError)   no record or configuration with this id in the tenant
   TenantContextMissing          a read or write of tenant rows with no tenant set
+  UserContextMissing            somebody's own inbox was asked for with no user set
+  RecipientMismatch             a user marks another's notification
   TenantMismatch                a write of another tenant's or the platform's rows, a look at another's quota
 ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
                                 can swallow it
@@ -178,6 +180,14 @@ class TenantContextMissing(MessagingError):
 
 class TenantMismatch(MessagingError):
     """A write, or a question about quotas, named what is another tenant's or the platform's."""
+
+
+class UserContextMissing(MessagingError):
+    """What belongs to a person was asked for with no `user_id` in the context."""
+
+
+class RecipientMismatch(MessagingError):
+    """A user marked a notification of another user of the tenant."""
 
 
 class ConfigurationError(Exception):
