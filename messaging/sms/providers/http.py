@@ -192,7 +192,7 @@ class HttpClient:
         exchange = _Exchange(self._limits, self._ticker)
         call: Call = {"times": exchange, "before_body": before_body}
         request = httpx2.Request(
-            method, head.url, headers=head.headers, stream=httpx2.ByteStream(body), extensions={**call}
+            method, head.url, headers=head.headers, stream=httpx2.ByteStream(body), extensions=call
         )
         try:
             reply = self._transport.handle_request(request)
@@ -201,7 +201,8 @@ class HttpClient:
         except (OSError, httpcore2.RemoteProtocolError) as exc:
             raise _fault(exc, exchange, is_sending=is_sending) from exc
         found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers.raw}
-        return HttpReply(reply.status_code, found, reply.read(), self._clock())
+        # As it came: no encoding is asked for, and what one unpacks to has no bound.
+        return HttpReply(reply.status_code, found, b"".join(reply.iter_raw()), self._clock())
 
 
 class _Exchange:

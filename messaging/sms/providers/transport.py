@@ -1,7 +1,7 @@
 """The transport of httpx2 by which providers are called: kept HTTP/1.1 connections, and one exchange over one of them.
 
 Requests and replies are httpx2's, the protocol is that of the connections below it (httpcore2). Of the transport that
-httpx2 brings differ: connections are made within a bounded time, the look-up of the name included; a call may be refused
+httpx2 brings differ: connections are made within a bounded time, the look-up of a name included; a call can be refused
 when its connection stands, which leaves that to the next; the whole reply is bounded, in time and in size; whether the
 request was written is known. Nor is it used through `httpx2.Client`, which keeps cookies over accounts and logs
 addresses, in which numbers of recipients can stand. What a failure means is for `http.py` to say.

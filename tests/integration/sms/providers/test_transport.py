@@ -1,14 +1,19 @@
 """Kept connections: which are used again, and that one reply is never taken for another's."""
 
+import gzip
+import logging
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
+import httpcore2
 import pytest
 
 from messaging.errors import DeliveryError
-from messaging.sms.providers import wire
+from messaging.sms.providers import transport
 from messaging.sms.providers.http import HttpClient, HttpLimits
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
@@ -30,6 +35,7 @@ class Server:
     def __init__(self, *replies: bytes) -> None:
         self._replies = iter(replies)
         self.connections = 0
+        self.requests: list[bytes] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/"
         self._threads = [threading.Thread(target=self._accept)]
@@ -46,7 +52,8 @@ class Server:
     def _serve(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.settimeout(10)
-            while connection.recv(10_000):
+            while asked := connection.recv(10_000):
+                self.requests.append(asked)
                 connection.sendall(next(self._replies))
 
     def stop(self) -> None:
@@ -74,10 +81,10 @@ def post(client: HttpClient, server: Server) -> bytes:
 def test_a_connection_is_used_again_until_it_has_idled_for_too_long() -> None:
     with serving(*(OK + b"%02d" % n for n in range(3))) as (server, client, clock):
         assert post(client, server) == b"00"
-        clock.now += wire.KEEP_IDLE_SECONDS - 1
+        clock.now += transport.KEEP_IDLE_SECONDS - 1
         assert post(client, server) == b"01"
         assert server.connections == 1
-        clock.now += wire.KEEP_IDLE_SECONDS
+        clock.now += transport.KEEP_IDLE_SECONDS
         assert post(client, server) == b"02"
         assert server.connections == 2
 
@@ -110,7 +117,68 @@ def test_a_check_that_refuses_leaves_the_connection_to_the_next_call() -> None:
 
 
 def test_a_head_without_an_end_is_not_read_for_ever() -> None:
-    with serving(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (wire.MAX_HEAD_BYTES + 1)) as (server, client, _):
+    with serving(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (httpcore2.HTTP11Connection.MAX_INCOMPLETE_EVENT_SIZE + 1)) as (
+        server,
+        client,
+        _,
+    ):
         with pytest.raises(DeliveryError) as raised:
             post(client, server)
         assert (raised.value.code, raised.value.is_uncertain) == ("HTTP_NO_REPLY", True)
+
+
+def test_cookies_are_not_kept() -> None:
+    """Accounts share the connections of a process."""
+    with serving(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=b; Path=/\r\nContent-Length: 2\r\n\r\n00", OK + b"01") as (
+        server,
+        client,
+        _,
+    ):
+        post(client, server)
+        post(client, server)
+        assert b"cookie" not in server.requests[1].lower()
+
+
+def test_a_reply_comes_as_it_was_written() -> None:
+    """What a packed one unpacks to has no bound, and none was asked for."""
+    packed = gzip.compress(b"x" * 1_000_000)
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with serving(head + packed) as (server, client, _):
+        assert post(client, server) == packed
+
+
+def test_a_reply_in_chunks_leaves_its_connection_to_the_next_call() -> None:
+    chunks = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n00\r\n1\r\n0\r\n0\r\n\r\n"
+    with serving(chunks, OK + b"01", chunks + b"0", OK + b"02") as (server, client, _):
+        assert [post(client, server) for _ in range(2)] == [b"000", b"01"]
+        assert server.connections == 1
+        assert [post(client, server) for _ in range(2)] == [b"000", b"02"]
+        assert server.connections == 2
+
+
+def test_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9/")
+    with serving(OK + b"00") as (server, client, _):
+        assert post(client, server) == b"00"
+
+
+def test_a_call_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), serving(OK + b"00") as (server, client, _):
+        client.get(f"{server.url}?To=%2B15005550006", headers={})
+    assert not caplog.records
+
+
+def test_closing_ends_a_call_that_runs() -> None:
+    with (
+        serving(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n0") as (server, client, _),
+        ThreadPoolExecutor(1) as pool,
+    ):
+        running = pool.submit(post, client, server)
+        deadline = time.monotonic() + 10
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.005)
+        client.close()
+        with pytest.raises(DeliveryError) as raised:
+            running.result(4)
+    assert (raised.value.code, raised.value.is_uncertain) == ("HTTP_NO_REPLY", True)
