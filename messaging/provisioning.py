@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Identity, String, UniqueConstraint, delete, func, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from messaging import tenancy
+from messaging import audit, tenancy
 from messaging.db.active import with_disabled
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.filters import TenantOwned
@@ -50,6 +50,10 @@ class Outcome(StrEnum):
     APPLIED_BEFORE = "applied before"
     #: The tenant has such a row of its own, which is left alone and not the ledger's.
     OWN_ROW = "own row kept"
+
+
+#: Why a row is deleted, in the audit log.
+_REBUILDS = "its seed is applied anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +152,13 @@ class _Run:
         fields = self._with_ids(seed)
         with tenancy.all_tenants() if model.is_platforms else nullcontext():
             if applied is not None:
-                session.execute(
+                deleted: Any = session.execute(
                     delete(model.table).where(model.table.id == applied.row_id, model.table.tenant_id == tenant_id)
                 )
+                if deleted.rowcount:
+                    audit.note(
+                        session, "delete", model.table.__table__, applied.row_id, note=_REBUILDS, tenant_id=tenant_id
+                    )
             twins = None if model.twins is None else with_disabled(model.twins(tenant_id, fields))
             twin: int | None = None if twins is None else session.scalars(twins).first()
             if twin is not None:

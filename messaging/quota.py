@@ -4,7 +4,7 @@ A bucket is a tenant, or -1 for what is sent with scope PLATFORM. Its limit: the
 setting's default, else unlimited; 0 lets nothing out. Who charges, and when: `messaging.delivery.write_back`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -27,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, ORMExecuteState, Session, mapped_column
 
+from messaging import audit
 from messaging.audit import Noted
 from messaging.db.base import Audited, Base
 from messaging.db.filters import owning_tenant
@@ -196,6 +197,10 @@ def set_limits(
         _visible_bucket(tenant_id)
     limits = {"mail_monthly_limit": mail, "sms_monthly_limit": sms}
     given = {name: _limit(limit) for name, limit in limits.items() if limit is not UNCHANGED}
+    q = TenantMessageQuota
+    columns = (q.id, q.mail_monthly_limit, q.sms_monthly_limit)
+    found = session.execute(select(*columns).where(q.tenant_id == tenant_id).with_for_update()).mappings()
+    stood = found.one_or_none()
     statement = insert(TenantMessageQuota).values(tenant_id=tenant_id, **given)
     if given:
         statement = statement.on_conflict_do_update(
@@ -204,6 +209,23 @@ def set_limits(
     else:
         statement = statement.on_conflict_do_nothing(index_elements=["tenant_id"])
     session.execute(statement)
+    _note_limits(session, tenant_id, None if stood is None else dict(stood), given)
+
+
+def _note_limits(
+    session: Session, tenant_id: int, stood: Mapping[str, Any] | None, given: Mapping[str, int | None]
+) -> None:
+    """In the platform's log, as a quota is the platform's to set."""
+    q = TENANT_MESSAGE_QUOTA
+    whose = {"tenant_id": tenant_id}
+    if stood is None:
+        row_id: int = session.scalars(select(q.c.id).where(q.c.tenant_id == tenant_id)).one()
+        audit.note(session, "create", q, row_id, after={**whose, **given})
+        return
+    changed = {name: limit for name, limit in given.items() if stood[name] != limit}
+    if changed:
+        before = {**whose, **{name: stood[name] for name in changed}}
+        audit.note(session, "update", q, stood["id"], before=before, after={**whose, **changed})
 
 
 def _limit(value: int | Unchanged | None) -> int | None:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from messaging import tenancy
+from messaging import audit, tenancy
 from messaging.db.base import Audited, Base, Timestamp
 from messaging.db.filters import TenantOwned, owning_tenant
 from messaging.errors import EntryRejected, RecordNotFound, TenantContextMissing
@@ -200,11 +200,14 @@ def add(
     list_name: str = "",
     record_id: int | None = None,
     note: str | None = None,
+    by_operator: bool = False,
 ) -> int:
     """Put an address on the current tenant's list, in the caller's transaction; answers the entry's id.
 
     It holds for attempts that begin after the commit. For what is on the list already nothing changes, whatever its
     reason; when two add the same at once, the second waits for the first's transaction.
+
+    `by_operator`: it goes into the audit log.
 
     Raises:
         EntryRejected: A field cannot be; nothing was written.
@@ -227,10 +230,15 @@ def add(
     there = select(s.id).where(*same, s.lifted_at.is_(None))
     connection = session.connection(bind_arguments={"mapper": Suppression})
     while True:
-        for statement in (written.values(row).returning(s.id), there):
-            entry_id: int | None = connection.execute(statement).scalar_one_or_none()
-            if entry_id is not None:
-                return entry_id
+        new_id: int | None = connection.execute(written.values(row).returning(s.id)).scalar_one_or_none()
+        if new_id is not None:
+            if by_operator:
+                shown = {name: row[name] for name in ("channel", "address", "reason", "sender", "list") if row[name]}
+                audit.note(session, "create", SUPPRESSION, new_id, after=shown, note=note)
+            return new_id
+        entry_id: int | None = connection.execute(there).scalar_one_or_none()
+        if entry_id is not None:
+            return entry_id
         # What was in the way was lifted between the two statements.
 
 
@@ -291,6 +299,8 @@ def lift(session: Session, entry_id: int, *, note: str) -> bool:
         RecordNotFound: No such entry in this tenant.
     """
     if _lift(session, note, Suppression.id == entry_id):
+        after = {"lifted": True}
+        audit.note(session, "lift", SUPPRESSION, entry_id, before={"lifted": False}, after=after, note=note.strip())
         return True
     if session.scalar(select(Suppression.id).where(Suppression.id == entry_id)) is None:
         raise RecordNotFound(f"no suppression entry {entry_id}")

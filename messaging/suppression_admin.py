@@ -78,6 +78,7 @@ def suppress(
         sender=sender,
         list_name=list_name,
         note=note,
+        by_operator=True,
     )
 
 

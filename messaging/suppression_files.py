@@ -12,10 +12,11 @@ from typing import Any, TextIO
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from messaging import audit
 from messaging.delivery.request_fields import MAX_ID
 from messaging.errors import EntryRejected, FileRejected
 from messaging.requests import SuppressionReason
-from messaging.suppression import MAIL, Suppression, new_row, one_tenant
+from messaging.suppression import MAIL, SUPPRESSION, Suppression, new_row, one_tenant
 from messaging.suppression_admin import spelled
 
 #: An export's columns; an import needs `address` alone, leaves out what was lifted and dates entries anew.
@@ -85,6 +86,8 @@ def import_entries(
             shown = "; ".join(work.bad[:MAX_BAD_LINES])
             more = len(work.bad) - MAX_BAD_LINES
             raise FileRejected(name, shown + (f"; and {more} more bad lines" if more > 0 else ""))
+        if work.added:
+            audit.note(session, "import", SUPPRESSION, None, after={"file": name, "added": work.added})
         if dry_run:
             savepoint.rollback()
     return SuppressionsImported(work.added, work.taken - work.added, work.lifted)

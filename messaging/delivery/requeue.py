@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, Table, Text, bindparam, func, select
 
-from messaging import metrics
+from messaging import audit, metrics
 from messaging.category import MarkerCode
 from messaging.db.filters import owning_tenant
 from messaging.delivery import statements
@@ -64,6 +64,8 @@ def _refusal(row: Mapping[str, Any], recipients: Recipients) -> str | None:
         return f"is {status}"
     if status == SendStatus.FAILED and row["error_code"] == MarkerCode.CANCELLED:
         return "was cancelled; accept it anew"
+    if row["redacted_at"] is not None:
+        return "has no content any more; accept it anew"
     if status not in _FINAL:
         return None
     if not open_recipients(recipients(row), _reopened(row)):
@@ -81,13 +83,20 @@ def _reopened(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _requeue(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> int:
-    return len(
-        connection.execute(
-            statements.requeue(table),
-            {
-                "ids": [row["id"] for row in rows],
-                "versions": [row["version"] for row in rows],
-                "results": [json.dumps(_reopened(row)) if row["status"] in _FINAL else None for row in rows],
-            },
-        ).fetchall()
-    )
+    requeued = connection.execute(
+        statements.requeue(table),
+        {
+            "ids": [row["id"] for row in rows],
+            "versions": [row["version"] for row in rows],
+            "results": [json.dumps(_reopened(row)) if row["status"] in _FINAL else None for row in rows],
+        },
+    ).scalars()
+    ids = set(requeued)
+    audit.note_all(connection, (_noted(table, row) for row in rows if row["id"] in ids))
+    return len(ids)
+
+
+def _noted(table: Table, row: Mapping[str, Any]) -> audit.Entry:
+    before = {name: row[name] for name in ("status", "error_code", "retry_count")}
+    after = {"status": SendStatus.RETRY, "retry_count": row["retry_count"] + (row["status"] in _FINAL)}
+    return audit.Entry("retry", table, row["id"], before, after, tenant_id=row["tenant_id"])

@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Row, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
-from messaging import tenancy
+from messaging import audit, tenancy
 from messaging.errors import RecordNotFound
-from messaging.receive.models import MailReceiveRecord
+from messaging.receive.models import MAIL_RECEIVE_RECORD, MailReceiveRecord
 from messaging.receive.vocabulary import (
     BounceKind,
     BounceReason,
@@ -191,10 +191,20 @@ def _move(session: Session, received_id: int, to: ReceivedStatus, *of: ReceivedS
 
 def _moved(session: Session, to: ReceivedStatus, of: Collection[ReceivedStatus], which: ColumnElement[bool]) -> int:
     context = tenancy.current()
-    statement = update(_R).where(which, _R.status.in_(of))
-    changed = statement.values(status=to, updated_by_id=context.user_id, updated_by=context.user_name)
-    result: Any = session.execute(changed, execution_options={"synchronize_session": False})
-    return int(result.rowcount)
+    stood = select(_R.id, _R.status, _R.tenant_id).where(which, _R.status.in_(of)).order_by(_R.id).with_for_update()
+    rows = session.execute(stood).all()
+    if rows:
+        ids = bindparam("marked", [row.id for row in rows], type_=ARRAY(BigInteger))
+        changed = update(_R).where(_R.id == func.any(ids))
+        changed = changed.values(status=to, updated_by_id=context.user_id, updated_by=context.user_name)
+        session.execute(changed, execution_options={"synchronize_session": False})
+        audit.note_all(session, (_noted(row, to) for row in rows))
+    return len(rows)
+
+
+def _noted(row: Any, to: ReceivedStatus) -> audit.Entry:
+    before, after = {"status": row.status}, {"status": to}
+    return audit.Entry("mark", MAIL_RECEIVE_RECORD, row.id, before, after, tenant_id=row.tenant_id)
 
 
 def _columns(kind: type[ReceivedLine], left_out: Collection[str] = ()) -> list[Any]:
