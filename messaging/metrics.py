@@ -34,6 +34,12 @@ _SEND_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 #: From a nudged mail on an idle system to one that went through every back-off.
 _WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 
+#: From an answer that asks nobody to one that waited for a whole time-out.
+_REQUEST_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+#: Methods that are labels; a caller may invent others.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
 #: Files that only mean something while their process lives.
 _LIVE_GAUGE_FILE = re.compile(r"gauge_live[a-z]*_(\d+)\.db")
 
@@ -162,6 +168,12 @@ def oldest_transaction(seconds: float) -> None:
     _child("oldest_transaction_seconds").set(seconds)
 
 
+def http_request(method: str, route: str | None, status: int, seconds: float) -> None:
+    """The HTTP application answered; `route` is the path's template, so that no id is a label."""
+    known = method if method in _METHODS else "OTHER"
+    _child("http_request_seconds", known, route or "none", str(status)).observe(seconds)
+
+
 def use_directory(directory: str, *, database_url: str, owns_process: bool = False) -> Path:
     """Share metrics with the other processes of this host; an entry point calls it before the first count.
 
@@ -259,6 +271,7 @@ class _Metrics:
     oldest_due_seconds: "Gauge"
     oldest_overdue_seconds: "Gauge"
     oldest_transaction_seconds: "Gauge"
+    http_request_seconds: "Histogram"
 
 
 class _Child:
@@ -358,4 +371,10 @@ def _make_metrics() -> _Metrics:
         oldest_due_seconds=gauge("oldest_due_seconds", "Age of the oldest record in line", "channel"),
         oldest_overdue_seconds=gauge("oldest_overdue_seconds", "Age of the oldest record not promoted", "channel"),
         oldest_transaction_seconds=gauge("oldest_transaction_seconds", "Age of the oldest open transaction"),
+        http_request_seconds=Histogram(
+            "messaging_http_request_seconds",
+            "Requests answered by the HTTP application",
+            ["method", "route", "status"],
+            buckets=_REQUEST_BUCKETS,
+        ),
     )

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 from messaging import metrics
 from messaging.channels import CHANNELS
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
+from messaging.delivery.hints import BEAT_ALIVE_KEY
 from tasks import worker
 from tasks.app import app
 
@@ -37,7 +38,7 @@ def on_beat_init(**_: Any) -> None:
 def heartbeat() -> dict[str, int]:
     """Write the sign of life and measure every channel's line; answers what is due and overdue over all channels."""
     process = worker.process()
-    process.redis.set(worker.BEAT_ALIVE_KEY, int(time.time()), ex=ALIVE_TTL_SECONDS)
+    process.redis.set(BEAT_ALIVE_KEY, int(time.time()), ex=ALIVE_TTL_SECONDS)
     due = overdue = 0
     with process.autocommit.connect() as connection:
         metrics.oldest_transaction(oldest_transaction_seconds(connection))

@@ -27,12 +27,13 @@ from messaging.clock import boot_seconds, utc_now
 from messaging.db import schema
 from messaging.db.encryption import use_keys
 from messaging.db.engine import autocommitting, check_server, create_engine
-from messaging.delivery.hints import WorkerHints, live_workers
+from messaging.delivery.hints import BEAT_ALIVE_KEY, WorkerHints, live_workers
 from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
 from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
 from messaging.receive.polling import MAIL_FETCH
 from messaging.settings import Settings, load_settings
+from messaging.webhooks.announcing import EndpointWatch
 from tasks.channels import BUILDERS, BuiltChannel
 from tasks.exposition import serve
 from tasks.stranded import StrandedWatch
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from tasks.fetching import Fetching
 
 logger = logging.getLogger(__name__)
-
-#: Written by the heartbeat task: that beat's ticks reach a worker.
-BEAT_ALIVE_KEY = "msg:beat:alive"
 
 #: Seconds between two signs of life, which dispatch counts threads by.
 ALIVE_INTERVAL_SECONDS = 30.0
@@ -73,6 +71,8 @@ class WorkerProcess:
             # Once more, as a connection may have outlived the server; not three times with waits between.
             retry=Retry(NoBackoff(), 1),
         )
+        #: Which tenants are told what becomes of their messages.
+        self.endpoints = EndpointWatch(ttl_seconds=settings.config_cache_ttl_seconds, ticker=boot_seconds)
         self.stopping = threading.Event()
         self._has_ended = threading.Event()
         self._threads = threads
@@ -103,6 +103,7 @@ class WorkerProcess:
                 clock=utc_now,
                 ticker=boot_seconds,
                 rng=random.Random(),
+                announcer=self.endpoints,
             )
             self._hints[name] = self._make_hints(name)
 
@@ -126,7 +127,13 @@ class WorkerProcess:
         from tasks.fetching import Fetching, slots_for
 
         slots = slots_for(self._threads, is_alone=len(self._queues) == 1)
-        self._fetching = Fetching(self.engine, self.settings, slots=slots, is_stopping=self.stopping.is_set)
+        self._fetching = Fetching(
+            self.engine,
+            self.settings,
+            slots=slots,
+            is_stopping=self.stopping.is_set,
+            announcer=self.endpoints,
+        )
         self._hints[MAIL_FETCH] = self._make_hints(MAIL_FETCH)
 
     @property

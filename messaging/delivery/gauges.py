@@ -36,6 +36,14 @@ def oldest_due_seconds(connection: Connection, table: Table) -> float:
     return float(connection.execute(statements.oldest_due(table)).scalar_one() or 0.0)
 
 
+def stuck_count(connection: Connection, table: Table, stale_seconds: float) -> int:
+    """Records that have been SENDING for longer than the sweep allows, counted up to `COUNT_LIMIT`."""
+    c = table.c
+    since = func.now() - stale_seconds * literal_column("interval '1 second'")
+    stuck = select(c.id).where(c.status == literal_column("'SENDING'"), c.claimed_at < since).limit(COUNT_LIMIT)
+    return int(connection.execute(select(func.count()).select_from(stuck.subquery())).scalar_one())
+
+
 def has_handed_out(connection: Connection, table: Table, lease_seconds: float) -> bool:
     """Whether a record waits for no longer than a lease lasts: it was handed out and not claimed, or is nearly due."""
     c = table.c

@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: Written by the heartbeat task, by the wall clock: beat's ticks reach a worker. Gone when none has for two minutes.
+BEAT_ALIVE_KEY = "msg:beat:alive"
+
 #: Broker priority of what waits its turn in a channel's queue. Over Redis 0 is the first: what goes ahead of it.
 BACKLOG_PRIORITY = 3
 

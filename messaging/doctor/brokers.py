@@ -7,7 +7,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from messaging.channels import CHANNELS, ChannelFacts
-from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, live_workers
+from messaging.delivery.hints import BACKLOG_KEY_SUFFIX, BEAT_ALIVE_KEY, live_workers
 from messaging.doctor.findings import ANSWER_SECONDS, Finding, Findings, Level
 from messaging.mail import channel as mail
 from messaging.mail.mail_request import MAIL_REQUEST
@@ -16,8 +16,6 @@ from messaging.settings import Settings
 
 #: The broker's keys begin with this (`celeryconfig.py`).
 BROKER_KEY_PREFIX = "msg:"
-#: Written by the heartbeat task every 30 s, by the wall clock.
-BEAT_ALIVE_KEY = "msg:beat:alive"
 #: Seconds for which a tick that began says that a worker on the control queue is there, and beat or nudges.
 TICK_FRESH_SECONDS = 15.0
 

@@ -9,6 +9,7 @@ import math
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from messaging import metrics
 from messaging.clock import Ticker
 from messaging.web.health import PROBES
 from messaging.web.limits import Buckets, Limits, caller_of, retry_after
@@ -89,16 +90,19 @@ class Envelope:
             self._warned_at, self._refused = now, 0
 
     def _log(self, scope: Scope, status: int, began: float) -> None:
-        route = scope.get("route")
+        route = getattr(scope.get("route"), "path", None)
+        seconds = self._ticker() - began
+        if scope["path"] not in PROBES:
+            metrics.http_request(scope["method"], route, status, seconds)
         logger.log(
             # A flood must not become one of log lines.
             logging.DEBUG if status == 429 or scope["path"] in PROBES else logging.INFO,
             "request",
             extra={
                 "method": scope["method"],
-                "route": getattr(route, "path", None),
+                "route": route,
                 "status": status,
-                "milliseconds": round((self._ticker() - began) * 1000, 1),
+                "milliseconds": round(seconds * 1000, 1),
             },
         )
 

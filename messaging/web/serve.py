@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from messaging import api, logs
+from messaging import api, logs, metrics
 from messaging.db.engine import create_engine
 from messaging.settings import Settings, load_settings
 from messaging.web.app import create_app
@@ -106,6 +106,7 @@ def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_leve
     """
     settings = load_settings()
     logs.configure(log_level)
+    metrics.use_directory(settings.metrics.directory, database_url=settings.database_url, owns_process=True)
     limits = Limits()
     engine = make_engine(settings, limits)
     api.configure(settings, engine=engine)

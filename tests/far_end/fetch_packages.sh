@@ -7,19 +7,28 @@ set -u
 dir=${1:?a folder}
 mkdir -p "$dir" && dir=$(cd "$dir" && pwd) || exit 2
 
-# $1: a folder for the group's files; the rest: packages. Prints what apt says.
+# $1: a folder for the group's files; the rest: packages, of `a|b` the first that this Debian has. Prints what apt says.
 unpack() {
   into=$1
   shift
   mkdir -p "$dir/apt/state/lists/partial" "$into/cache/archives/partial" "$into/root" || return 1
   apt() {
-    apt-get -q -o Dir::State="$dir/apt/state" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$into/cache" \
-      -o Debug::NoLocking=true -o APT::Sandbox::User= -o APT::Install-Recommends=false -o Acquire::Languages=none \
+    program=$1
+    shift
+    "$program" -q -o Dir::State="$dir/apt/state" -o Dir::State::status=/var/lib/dpkg/status \
+      -o Dir::Cache="$into/cache" -o Debug::NoLocking=true -o APT::Sandbox::User= -o APT::Install-Recommends=false -o Acquire::Languages=none \
       -o Acquire::GzipIndexes=true -o Acquire::Retries=3 -o Acquire::http::Timeout=30 "$@"
   }
-  apt --error-on=any update || return 1
-  # --reinstall: also what this machine has is unpacked.
-  apt -y --download-only --reinstall install "$@" || return 1
+  apt apt-get --error-on=any update || return 1
+  chosen=
+  for either in "$@"; do
+    for package in $(echo "$either" | tr '|' ' '); do
+      apt apt-cache show "$package" >/dev/null 2>&1 && break
+    done
+    chosen="$chosen $package"
+  done
+  # --reinstall: also what this machine has is unpacked. shellcheck disable=SC2086: names hold no blanks
+  apt apt-get -y --download-only --reinstall install $chosen || return 1
   for deb in "$into"/cache/archives/*.deb; do
     case $deb in
       */libc6_* | */libc-bin_*) continue ;; # a libc newer than this machine's loader crashes
@@ -28,6 +37,7 @@ unpack() {
   done
   # Nothing here becomes another user; and such a program would not see the libraries it is told of.
   find "$into/root" -type f -perm /6000 -exec chmod ug-s {} +
+  rm -f "$into/root/usr/bin/prometheus" # 150 MB beside its promtool, and nothing runs it
   (cd "$into/cache/archives" && sha256sum ./*.deb) >"$into/SHA256SUMS"
   rm -rf "$into/cache"
 }
@@ -61,4 +71,6 @@ fetch exim exim4-daemon-light libnss-wrapper libresolv-wrapper
 fetch dovecot dovecot-imapd dovecot-pop3d dovecot-lmtpd
 fetch dkim libmail-dkim-perl
 fetch redis redis-server
+# Older releases have promtool in the package of the server only.
+fetch metrics 'promtool|prometheus'
 exit 0

@@ -21,6 +21,7 @@ PROGRAMS = {
     "smtp-sink": ("mail", "usr/sbin/smtp-sink", ("usr/lib/postfix",)),
     "smtp-source": ("mail", "usr/sbin/smtp-source", ("usr/lib/postfix",)),
     "redis-server": ("redis", "usr/bin/redis-server", ()),
+    "promtool": ("metrics", "usr/bin/promtool", ()),
 }
 
 

@@ -6,12 +6,15 @@ import threading
 import time
 
 import pytest
+import redis
 from sqlalchemy import Engine
 
+from messaging import metrics
 from messaging.embedded import free_port
 from messaging.web.health import Readiness
 from tests.integration.web.callers import Answer, Site
 from tests.integration.web.conftest import Open
+from tests.polling import eventually
 
 
 def failing(answer: Answer) -> list[str]:
@@ -112,3 +115,54 @@ def test_a_look_that_hangs_is_not_made_again_beside_itself() -> None:
     assert looked[0] == 0.0
     assert len(looked) <= 2
     ready.close()
+
+
+def test_details_tell_how_the_lines_stand_and_fail_nothing(
+    site: Site, engine: Engine, redis_client: "redis.Redis"
+) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO mail_send_record (scope, status, to_addresses, next_attempt_at, claimed_at, claim_token)"
+            " VALUES ('TENANT', 'PENDING', '[]', now() - interval '1 hour', NULL, NULL),"
+            " ('TENANT', 'SENDING', '[]', now(), now() - interval '1 hour', 1)"
+        )
+    redis_client.set("msg:beat:alive", 1)
+    answer = site.get("/readyz")
+    details = json.loads(answer.body)["details"]
+    assert answer.status == 200
+    assert details["beat"] == "alive"
+    assert details["mail"]["due"] == 1
+    assert details["mail"]["oldest_due_seconds"] >= 3600
+    assert details["mail"]["stuck_sending"] == 1
+    assert details["sms"] == {
+        "due": 0,
+        "oldest_due_seconds": 0,
+        "overdue": 0,
+        "oldest_overdue_seconds": 0,
+        "stuck_sending": 0,
+    }
+    assert details["age_seconds"] >= 0
+
+
+def test_details_that_cannot_be_had_hold_no_probe_back() -> None:
+    release = threading.Event()
+    ticker = Seconds()
+
+    def hang() -> dict[str, int]:
+        release.wait(30)
+        return {"due": 1}
+
+    ready = Readiness({"database": lambda: None}, ticker, seconds=0.01, details=hang)
+    assert ready.details() == {}
+    assert ready.failing() == {}
+    release.set()
+    eventually(lambda: ready.details() != {}, what="details are told once they are known")
+    ready.close()
+
+
+def test_metrics_of_all_processes_are_shown(site: Site) -> None:
+    site.get("/nowhere")
+    shown = site.get("/metrics")
+    assert shown.status == 200
+    assert shown.headers["content-type"] == metrics.CONTENT_TYPE
+    assert 'messaging_http_request_seconds_count{method="GET",route="none",status="404"}' in shown.text
