@@ -1,11 +1,13 @@
 """Reading records for people, whatever their channel: one with its whole story, or a page of them, newest first."""
 
+from typing import Any
+
 from sqlalchemy.orm import Session
 
 from messaging.channels import channel_of
 from messaging.db.filters import owning_tenant
-from messaging.delivery.status import SendStatus
-from messaging.delivery.stories import Line
+from messaging.db.newest import SCAN_ROWS
+from messaging.delivery.lines import Line, Position, RecordFilter, RecordPage
 from messaging.errors import RecordNotFound
 from messaging.mail import records as mails
 from messaging.mail.records import Story
@@ -26,31 +28,49 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
     return read(session, record_id, with_bodies=with_bodies)
 
 
+def position(session: Session, record_id: int) -> Position:
+    """Where a record of the current tenant stands in lists. Raises: RecordNotFound."""
+    owner = _owner()
+    for source in _SOURCES.values():
+        found = source.position(session, record_id, owner=owner)
+        if found is not None:
+            return found
+    raise RecordNotFound(f"no record {record_id}")
+
+
 def page(
     session: Session,
     *,
     channel: str | None = None,
-    status: SendStatus | None = None,
+    asked: RecordFilter = RecordFilter(),  # noqa: B008 - frozen
     limit: int = 20,
-    before: int | None = None,
-) -> list[Line]:
-    """Records of the current tenant, newest first, of one channel or (None) of all.
+    before: Position | None = None,
+    scan_rows: int = SCAN_ROWS,
+) -> RecordPage:
+    """Records of the current tenant that fit a filter, newest first, of one channel or (None) of all.
 
-    `before` is the id of the last one of the page before. Across tenants they are in order of their ids.
-
-    Raises: RecordNotFound, when `before` is none of them.
+    Across tenants they are in order of their ids. A page costs the same however long the list is: see
+    `messaging.db.newest`.
     """
-    chosen = [source for name, source in _SOURCES.items() if channel in (None, name)]
-    owner = owning_tenant() if is_multi_tenancy() else SINGLE_TENANT_ID
-    position = None
-    if before is not None:
-        position = next(filter(None, (source.position(session, before) for source in _SOURCES.values())), None)
-        if position is None:
-            raise RecordNotFound(f"no record {before}")
-    lines = [
-        line
-        for source in chosen
-        for line in source.lines(session, owner=owner, status=status, limit=limit, before=position)
+    owner = _owner()
+    pages = [
+        source.page(session, asked, owner=owner, limit=limit, before=before, scan_rows=scan_rows)
+        for name, source in _SOURCES.items()
+        if channel in (None, name)
     ]
-    lines.sort(key=lambda line: line.id if owner is None else (line.created_at, line.id), reverse=True)
-    return lines[:limit]
+
+    def place(at: Line | Position) -> tuple[Any, ...]:
+        return (at.id,) if owner is None else (at.created_at, at.id)
+
+    # Below the highest place where one channel's page ended, lines of that channel are missing.
+    ends = [page.next for page in pages if page.next is not None]
+    end = max(ends, key=place, default=None)
+    lines = sorted((line for page in pages for line in page.lines), key=place, reverse=True)
+    known = [line for line in lines if end is None or place(line) >= place(end)]
+    if len(known) > limit:
+        end = Position(known[limit - 1].created_at, known[limit - 1].id)
+    return RecordPage(known[:limit], end)
+
+
+def _owner() -> int | None:
+    return owning_tenant() if is_multi_tenancy() else SINGLE_TENANT_ID

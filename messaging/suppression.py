@@ -64,6 +64,8 @@ class Suppression(TenantOwned, Audited, Base):
             unique=True,
             postgresql_where=text("lifted_at IS NULL"),
         ),
+        # lists, newest first
+        Index("ix_suppression_newest", "tenant_id", "id"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)

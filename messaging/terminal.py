@@ -11,7 +11,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from messaging.delivery.stories import AttemptStory, Line
+from messaging.delivery.lines import Line
+from messaging.delivery.stories import AttemptStory
 from messaging.doctor import Finding, Level
 from messaging.mail.records import RecipientStory, Story
 from messaging.mail.server_admin import ServerLine

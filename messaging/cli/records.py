@@ -201,16 +201,23 @@ def list_records(
 ) -> None:
     """List records, newest first."""
     from messaging.db.session import transaction
-    from messaging.records import page
+    from messaging.delivery.lines import RecordFilter
+    from messaging.records import page, position
     from messaging.terminal import print_page
 
     with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
-        lines = page(session, channel=channel and channel.lower(), status=status, limit=limit, before=before)
-    next_before = lines[-1].id if len(lines) == limit else None
+        found = page(
+            session,
+            channel=channel and channel.lower(),
+            asked=RecordFilter(status=status),
+            limit=limit,
+            before=None if before is None else position(session, before),
+        )
+    next_before = None if found.next is None else found.next.id
     if as_json:
-        print_json({"records": [asdict(line) for line in lines], "next_before": next_before})
+        print_json({"records": [asdict(line) for line in found.lines], "next_before": next_before})
     else:
-        print_page(lines, next_before)
+        print_page(found.lines, next_before)
 
 
 @app.command()

@@ -128,6 +128,15 @@ def send_record_constraints(table_name: str, short: str) -> tuple[Any, ...]:
             "id",
             postgresql_where=text("status IN ('PENDING', 'RETRY', 'FAILED', 'DEAD_LETTER')"),
         ),
+        # lists of one error; a record that meets none is never in it
+        Index(
+            f"ix_{short}_error",
+            "tenant_id",
+            "error_code",
+            "created_at",
+            "id",
+            postgresql_where=text("error_code IS NOT NULL"),
+        ),
         # acceptance
         Index(
             f"uq_{short}_idempotency_key",

@@ -1,20 +1,21 @@
 """What people read of a record, whatever its channel: its attempts, its dead letter, why it stands where it stands.
 
-The rest of a story is each channel's (`messaging.mail.records`, `messaging.sms.records`). Changes nothing.
+The rest of a story is each channel's (`messaging.mail.records`, `messaging.sms.records`), lists of records are in
+`messaging.delivery.lines`. Changes nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select, tuple_
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from messaging.category import MarkerCode
 from messaging.delivery.dead_letter import DeadLetterMessage, DeadLetterSource
 from messaging.delivery.record import AttemptOutcome, SendAttempt
-from messaging.delivery.status import OPEN_STATUSES, SendStatus
+from messaging.delivery.status import SendStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,90 +32,6 @@ class AttemptStory:
     worker_name: str | None
     trace_id: str | None
     request_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One record in a list."""
-
-    id: int
-    channel: str
-    tenant_id: int
-    created_at: datetime
-    status: SendStatus
-    retry_count: int
-    error_code: str | None
-    #: None where the template's is not rendered yet, and of a text message.
-    subject: str | None
-    #: The template it asks for: a code, or `id 5`.
-    template: str | None
-    to: list[str]
-    #: None once the record is final.
-    next_attempt_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A record's place in the order of lists."""
-
-    created_at: datetime
-    id: int
-
-
-#: Columns that a line shows of every record.
-_LINE_COLUMNS = ("id", "tenant_id", "created_at", "status", "retry_count", "error_code", "next_attempt_at")
-
-
-@dataclass(frozen=True, slots=True)
-class LineSource:
-    """How a channel's records become lines."""
-
-    channel: str
-    model: Any
-    #: Further columns that `told` looks at.
-    columns: tuple[str, ...]
-    #: Subject, template and recipients of a row.
-    told: Callable[[Row[Any]], tuple[str | None, str | None, list[str]]]
-
-    def position(self, session: Session, record_id: int) -> Position | None:
-        """Where a record stands; None when the current tenant has none of this id in this channel."""
-        r = self.model
-        created_at = session.execute(select(r.created_at).where(r.id == record_id)).scalar_one_or_none()
-        return None if created_at is None else Position(created_at, record_id)
-
-    def lines(
-        self, session: Session, *, owner: int | None, status: SendStatus | None, limit: int, before: Position | None
-    ) -> list[Line]:
-        """Records of one owner, newest first; across owners (None) by id, the one order an index gives there."""
-        r = self.model
-        statement = select(*(getattr(r, name) for name in (*_LINE_COLUMNS, *self.columns)))
-        if status is not None:
-            statement = statement.where(r.status == status)
-        if owner is None:
-            statement = statement.order_by(r.id.desc())
-            if before is not None:
-                statement = statement.where(r.id < before.id)
-        else:
-            statement = statement.where(r.tenant_id == owner).order_by(r.created_at.desc(), r.id.desc())
-            if before is not None:
-                statement = statement.where(tuple_(r.created_at, r.id) < (before.created_at, before.id))
-        return [self._line(row) for row in session.execute(statement.limit(limit))]
-
-    def _line(self, row: Row[Any]) -> Line:
-        subject, template, to = self.told(row)
-        return Line(
-            id=row.id,
-            channel=self.channel,
-            tenant_id=row.tenant_id,
-            created_at=row.created_at,
-            status=SendStatus(row.status),
-            retry_count=row.retry_count,
-            error_code=row.error_code,
-            subject=subject,
-            template=template,
-            to=to,
-            next_attempt_at=row.next_attempt_at if row.status in OPEN_STATUSES else None,
-        )
 
 
 def attempts_of(session: Session, record_id: int) -> list[AttemptStory]:

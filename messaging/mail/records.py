@@ -5,15 +5,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import ColumnElement, Row, exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from messaging.db.newest import Condition
+from messaging.delivery.lines import LineSource
 from messaging.delivery.recipients import RecipientStatus
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
-from messaging.delivery.stories import AttemptStory, LineSource, attempts_of, dead_letter_of, explain
+from messaging.delivery.stories import AttemptStory, attempts_of, dead_letter_of, explain
 from messaging.errors import RecordNotFound
+from messaging.mail.addresses import parse_mailbox
 from messaging.mail.channel import NAME, envelope_recipients
-from messaging.mail.models import MailSendRecord, MailSendServerConfig
+from messaging.mail.models import MAIL_SEND_RECORD, MailSendRecord, MailSendServerConfig
 from messaging.requests import MessageScope
 
 #: What `result` says of a recipient nothing is known of yet.
@@ -131,7 +134,35 @@ def _told(row: Row[Any]) -> tuple[str | None, str | None, list[str]]:
     return row.subject, _template(row.template_id, row.template_code), row.to_addresses
 
 
-LINES = LineSource(NAME, MailSendRecord, ("subject", "template_id", "template_code", "to_addresses"), _told)
+def recipient(text: str) -> str:
+    """An address as somebody wrote it, as lists look for it. Raises: ValueError."""
+    return parse_mailbox(text).address
+
+
+def _is_to(address: str) -> Condition:
+    """Whether a mailbox of To, Cc or Bcc, with a name or without, is of this address, in any case."""
+    bare, named = address.lower(), f" <{address.lower()}>"
+
+    def condition(c: Any) -> ColumnElement[bool]:
+        mailboxes = func.jsonb_array_elements_text(
+            c.to_addresses.op("||")(c.cc_addresses).op("||")(c.bcc_addresses)
+        ).table_valued("value")
+        mailbox = func.lower(mailboxes.c.value)
+        return exists().where(or_(mailbox == bare, func.right(mailbox, len(named)) == named)).select_from(mailboxes)
+
+    return condition
+
+
+LINES = LineSource(
+    channel=NAME,
+    table=MAIL_SEND_RECORD,
+    columns=("subject", "template_id", "template_code", "to_addresses"),
+    told=_told,
+    config_column="server_config_id",
+    # No index holds them: each of a mail's rows, five before it is sent, would be entered there anew.
+    recipient_columns=("to_addresses", "cc_addresses", "bcc_addresses"),
+    recipient=_is_to,
+)
 
 
 def _recipients(row: Mapping[str, Any]) -> list[RecipientStory]:

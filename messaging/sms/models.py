@@ -81,6 +81,8 @@ class SmsSendRecord(SendRecordColumns, Base):
             "phone_number",
             postgresql_where=text("status = 'RETRY' AND swept_at IS NOT NULL"),
         ),
+        # lists of one number
+        Index("ix_sms_send_number", "tenant_id", "phone_number", "created_at", "id"),
         *send_record_constraints("sms_send_record", "sms_send"),
     )
 

@@ -7,12 +7,14 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from messaging.delivery.lines import LineSource
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
-from messaging.delivery.stories import AttemptStory, LineSource, attempts_of, dead_letter_of, explain
+from messaging.delivery.stories import AttemptStory, attempts_of, dead_letter_of, explain
 from messaging.errors import RecordNotFound
 from messaging.requests import MessageScope
 from messaging.sms.acceptance import CHANNEL
-from messaging.sms.models import SmsProviderConfig, SmsSendRecord
+from messaging.sms.models import SMS_SEND_RECORD, SmsProviderConfig, SmsSendRecord
+from messaging.sms.numbers import parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,20 @@ class SmsStory:
     content: str | None
 
 
+def recipient(text: str) -> str:
+    """A number as somebody wrote it, as lists look for it. Raises: ValueError."""
+    return parse_number(text)
+
+
 LINES = LineSource(
-    CHANNEL, SmsSendRecord, ("phone_number", "template_code"), lambda row: (None, row.template_code, [row.phone_number])
+    channel=CHANNEL,
+    table=SMS_SEND_RECORD,
+    columns=("phone_number", "template_code"),
+    told=lambda row: (None, row.template_code, [row.phone_number]),
+    config_column="provider_config_id",
+    recipient_columns=("phone_number",),
+    recipient=lambda number: lambda c: c.phone_number == number,
+    is_by_recipient=True,
 )
 
 

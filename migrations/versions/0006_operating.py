@@ -1,7 +1,10 @@
 """Operating: notifications, tokens and operators, the audit log, webhooks, captured messages, retention, redaction.
 
 Safe while workers run: new tables, and columns that are null or have a constant default, so no row is rewritten and a
-worker of the version before leaves them as they are. The audit log's trigger refuses changes to what is written.
+worker of the version before leaves them as they are. The indexes for lists of errors and numbers read the send
+records once, and writes wait for it; where that is too long, make them before this runs, outside a transaction, as
+`CREATE INDEX CONCURRENTLY` with the same names: they are then left as they are. The audit log's trigger refuses
+changes to what is written.
 """
 
 import sqlalchemy as sa
@@ -329,6 +332,38 @@ def upgrade() -> None:
     op.add_column("sms_send_record", sa.Column("redacted_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("sms_send_record", sa.Column("content_sha256", sa.String(length=64), nullable=True))
     op.add_column("sms_template", sa.Column("redact", sa.Boolean(), server_default="false", nullable=False))
+    op.create_index(
+        "ix_mail_send_error",
+        "mail_send_record",
+        ["tenant_id", "error_code", "created_at", "id"],
+        unique=False,
+        postgresql_where=sa.text("error_code IS NOT NULL"),
+        if_not_exists=True,
+    )
+    op.create_index(
+        "ix_sms_send_error",
+        "sms_send_record",
+        ["tenant_id", "error_code", "created_at", "id"],
+        unique=False,
+        postgresql_where=sa.text("error_code IS NOT NULL"),
+        if_not_exists=True,
+    )
+    op.create_index(
+        "ix_webhook_send_error",
+        "webhook_send_record",
+        ["tenant_id", "error_code", "created_at", "id"],
+        unique=False,
+        postgresql_where=sa.text("error_code IS NOT NULL"),
+        if_not_exists=True,
+    )
+    op.create_index(
+        "ix_sms_send_number",
+        "sms_send_record",
+        ["tenant_id", "phone_number", "created_at", "id"],
+        unique=False,
+        if_not_exists=True,
+    )
+    op.create_index("ix_suppression_newest", "suppression", ["tenant_id", "id"], unique=False)
     op.execute(
         """
         CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -344,6 +379,15 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_suppression_newest", table_name="suppression")
+    op.drop_index("ix_sms_send_number", table_name="sms_send_record")
+    op.drop_index(
+        "ix_webhook_send_error", table_name="webhook_send_record", postgresql_where=sa.text("error_code IS NOT NULL")
+    )
+    op.drop_index("ix_sms_send_error", table_name="sms_send_record", postgresql_where=sa.text("error_code IS NOT NULL"))
+    op.drop_index(
+        "ix_mail_send_error", table_name="mail_send_record", postgresql_where=sa.text("error_code IS NOT NULL")
+    )
     op.drop_column("sms_template", "redact")
     op.drop_column("sms_send_record", "content_sha256")
     op.drop_column("sms_send_record", "redacted_at")

@@ -44,7 +44,7 @@ def test_tenant_02_no_tenant_in_the_context_is_an_error_and_never_all_of_them(de
     ids = accept_in_each(desk)
     code = select(MailTemplate.subject).where(MailTemplate.code == "welcome")
     calls: list[Callable[[Session], Any]] = [
-        lambda s: page(s, status=None, limit=10, before=None),
+        lambda s: page(s, limit=10),
         lambda s: s.scalars(code).all(),
         lambda s: s.scalar(select(func.count()).select_from(MailSendRecord)),
         lambda s: api.status(ids[SEVEN], session=s),
