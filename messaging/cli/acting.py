@@ -1,8 +1,11 @@
 """What a command works with: the process configured, a tenant's context, exit codes, and how it refuses."""
 
+import getpass
 import json
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +39,31 @@ def acting_for(tenant: str | None, *, may_be_all: bool = False) -> Iterator["Eng
     from messaging.settings import load_settings
 
     settings = load_settings(dispatch={"nudge": ""})
-    context = _tenant_context(tenant, is_multi_tenancy=settings.multi_tenancy, may_be_all=may_be_all)
-    engine = api.configure(settings).engine
+    with _as_operator():
+        context = _tenant_context(tenant, is_multi_tenancy=settings.multi_tenancy, may_be_all=may_be_all)
+        engine = api.configure(settings).engine
+        try:
+            with context:
+                yield engine
+        finally:
+            engine.dispose()
+
+
+#: Who acts, in the audit log; the name beside it is that of the account on the machine.
+ACTOR = "command line"
+
+
+def _as_operator() -> AbstractContextManager[object]:
+    from messaging import tenancy
+
+    return tenancy.acting_as(replace(tenancy.current(), actor=ACTOR, user_name=_account()))
+
+
+def _account() -> str:
     try:
-        with context:
-            yield engine
-    finally:
-        engine.dispose()
+        return getpass.getuser()
+    except (OSError, KeyError):  # an account without a name, as containers have; KeyError until Python 3.13
+        return f"uid {os.getuid()}"
 
 
 def _tenant_context(tenant: str | None, *, is_multi_tenancy: bool, may_be_all: bool) -> AbstractContextManager[object]:
