@@ -247,6 +247,11 @@ def _named(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _has_redacted(group: Sequence[Outcome]) -> bool:
+    """Whether a record's template asks for its content to be taken off; else nothing of the statement speaks of it."""
+    return any(outcome.claim.content.get("redact") for outcome in group)
+
+
 class OutcomeWriter:
     """Writes groups of outcomes of one channel."""
 
@@ -270,7 +275,7 @@ class OutcomeWriter:
         `is_repeat`: the reply to an earlier commit of this group was lost, so what stands already counts as written.
         """
         table = self._channel.table
-        statement = statements.outcomes(table, self._find_announcement(connection, group))
+        statement = statements.outcomes(table, self._find_announcement(connection, group), redacts=_has_redacted(group))
         rows = connection.execute(statement, self._parameters(group, is_late=False)).fetchall()
         due_to_sent = {(row.id, row.token): row.due_to_sent for row in rows}
         stand = [outcome for outcome in group if outcome.claim.key in due_to_sent]
@@ -306,7 +311,9 @@ class OutcomeWriter:
     def _write_late(self, connection: Connection, lost: Sequence[Outcome], applied: dict[tuple[int, int], str]) -> None:
         name = self._channel.name
         table = self._channel.table
-        statement = statements.late_outcomes(table, self._find_announcement(connection, lost))
+        statement = statements.late_outcomes(
+            table, self._find_announcement(connection, lost), redacts=_has_redacted(lost)
+        )
         rows = connection.execute(statement, self._parameters(lost, is_late=True)).fetchall()
         late = {(row.id, row.token): row.status for row in rows}
         for outcome in lost:

@@ -14,6 +14,7 @@ from sqlalchemy import Table, TextClause, text
 from sqlalchemy.dialects import postgresql
 
 from messaging.category import MarkerCode
+from messaging.delivery import redaction
 from messaging.delivery.announcing import Announcement, EventType, announced, event, returned
 from messaging.delivery.dead_letter import SEND_DEAD_LETTER, DeadLetterSource
 from messaging.quota import TENANT_MESSAGE_QUOTA, TENANT_MESSAGE_USAGE
@@ -151,6 +152,7 @@ def claim(table: Table, announcement: Announcement | None = None) -> TextClause:
             sent_at = CASE WHEN {is_expired} AND {accepted} THEN now() ELSE r.sent_at END,
             error_code = CASE WHEN {is_expired} THEN '{MarkerCode.EXPIRED}' ELSE r.error_code END,
             error_message = CASE WHEN {is_expired} THEN 'past expires_at when it was claimed' ELSE r.error_message END
+            {redaction.assignments(table, f"r.redact AND {is_expired} AND {accepted}")}
         WHERE r.id = ANY (ARRAY({_picked_by_version(table)}))
         RETURNING {columns}{returned(table, announcement)}"""
     if announcement is None:
@@ -313,17 +315,23 @@ def _set_message_id(table: Table) -> str:
     return _set_if_kept(table, "provider_message_id", "coalesce(o.provider_message_id, r.provider_message_id)")
 
 
+def _redacted(table: Table, status: str) -> str:
+    """The assignments that take its content off a record that is sent and whose template asks for that."""
+    return redaction.assignments(table, f"r.redact AND {status} = 'SENT'")
+
+
 def _provider(table: Table, alias: str) -> str:
     """The label of who takes a record, where no outcome says it; parameter `provider`: where the record does not."""
     return f"coalesce(lower({alias}.provider_type), :provider)" if "provider_type" in table.c else ":provider"
 
 
 @lru_cache
-def outcomes(table: Table, announcement: Announcement | None = None) -> TextClause:
+def outcomes(table: Table, announcement: Announcement | None = None, *, redacts: bool = False) -> TextClause:
     """T5 to T9: SENDING -> SENT, RETRY, FAILED, DEAD_LETTER, with the attempt log and dead letters. Guard: mine.
 
-    Parameters: `rows`, a JSON array of objects with `OUTCOME_COLUMNS`; `channel`, `queue`, `worker_name`. Answers `id`,
-    `token` and `due_to_sent` (seconds from when it was first due; null unless SENT) of the rows that moved.
+    `redacts`: some of them may have to lose their content. Parameters: `rows`, a JSON array of objects with
+    `OUTCOME_COLUMNS`; `channel`, `queue`, `worker_name`. Answers `id`, `token` and `due_to_sent` (seconds from when it
+    was first due; null unless SENT) of the rows that moved.
     """
     return text(f"""
         WITH o AS MATERIALIZED ({_OUTCOMES}),
@@ -339,6 +347,7 @@ def outcomes(table: Table, announcement: Announcement | None = None) -> TextClau
                 sent_at = CASE WHEN o.status = 'SENT' THEN now() ELSE r.sent_at END
                 {_set_if_kept(table, "recipient_results", "coalesce(o.results, r.recipient_results)")}
                 {_set_message_id(table)}
+                {_redacted(table, "o.status") if redacts else ""}
             FROM o WHERE {_FROM_ITS_CLAIM} AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.error_code, r.error_message,
                 r.retry_count, r.trace_id, r.request_id, greatest(r.created_at, r.send_at) AS due_at
@@ -353,7 +362,7 @@ def outcomes(table: Table, announcement: Announcement | None = None) -> TextClau
 
 
 @lru_cache
-def late_outcomes(table: Table, announcement: Announcement | None = None) -> TextClause:
+def late_outcomes(table: Table, announcement: Announcement | None = None, *, redacts: bool = False) -> TextClause:
     """T14: an outcome whose record the sweep put back meanwhile. Guard: RETRY, swept, the claim's token; no version.
 
     The parameters are those of `outcomes`. Of `results` those are merged that are accepted; the others are what the
@@ -383,6 +392,7 @@ def late_outcomes(table: Table, announcement: Announcement | None = None) -> Tex
                 sent_at = CASE WHEN {status} = 'SENT' THEN now() ELSE r.sent_at END
                 {results}
                 {_set_message_id(table)}
+                {_redacted(table, status) if redacts else ""}
             FROM o WHERE r.id = o.id AND r.claim_token = o.token AND r.id = ANY (ARRAY(SELECT id FROM mine))
             RETURNING r.id, r.claim_token AS token, r.tenant_id, r.status, r.trace_id, r.request_id
                 {returned(table, announcement)}),
@@ -456,6 +466,7 @@ def sweep(table: Table, announcement: Announcement | None = None) -> TextClause:
     Parameters: `stale`, `limit`, `max_retries`, `cooldown`, `max_cooldown`, `channel`, `provider`, `queue`.
     Answers `id, tenant_id, status`.
     """
+    is_over = "r.retry_count >= :max_retries"
     message = f"taken back from a worker that vanished ({MarkerCode.ZOMBIE_RECOVERED})"
     return text(f"""
         WITH stuck AS MATERIALIZED (
@@ -468,11 +479,12 @@ def sweep(table: Table, announcement: Announcement | None = None) -> TextClause:
                 claimed_at = NULL, retry_count = r.retry_count + (r.retry_count < :max_retries)::int,
                 status = CASE WHEN r.retry_count < :max_retries THEN 'RETRY'
                     WHEN {_accepted(table, "r")} THEN 'SENT' ELSE 'DEAD_LETTER' END,
-                sent_at = CASE WHEN r.retry_count >= :max_retries AND {_accepted(table, "r")} THEN now()
+                sent_at = CASE WHEN {is_over} AND {_accepted(table, "r")} THEN now()
                     ELSE r.sent_at END,
                 next_attempt_at = now() + least(:cooldown * power(2, least(r.retry_count, 30)), :max_cooldown)
                     * (1 + random() / 2) * interval '1 second',
                 error_code = '{MarkerCode.ZOMBIE_RECOVERED}', error_message = '{message}'
+                {redaction.assignments(table, f"r.redact AND {is_over} AND {_accepted(table, 'r')}")}
             WHERE r.id = ANY (ARRAY(SELECT id FROM stuck))
             RETURNING r.id, r.tenant_id, r.status, r.error_code, r.error_message, r.retry_count, r.trace_id,
                 r.request_id, r.claim_token AS token{returned(table, announcement)}),
@@ -490,7 +502,7 @@ def sweep(table: Table, announcement: Announcement | None = None) -> TextClause:
 
 @lru_cache
 def requeue(table: Table) -> TextClause:
-    """T15, T16: an operator wants another attempt. Guard: version, not SENT, not SENDING, not cancelled.
+    """T15, T16: an operator wants another attempt. Guard: version, not SENT, not SENDING, not cancelled, not redacted.
 
     From a final state: due now, count + 1, `results` as given (refused and bounced recipients open again), bounce marks
     cleared. From a waiting one: due now, count unchanged; a swept record keeps its cool-down.
@@ -508,6 +520,7 @@ def requeue(table: Table) -> TextClause:
             SELECT r.id FROM {table.name} r JOIN o ON r.id = o.id AND r.version = o.version
             WHERE {_has_status("r", "PENDING", "RETRY", "FAILED", "DEAD_LETTER")}
                 AND (r.status <> 'FAILED' OR r.error_code IS DISTINCT FROM '{MarkerCode.CANCELLED}')
+                AND r.redacted_at IS NULL
             ORDER BY r.id FOR UPDATE OF r)
         UPDATE {table.name} r SET status = 'RETRY', version = r.version + 1, updated_at = now(),
             retry_count = r.retry_count + ({is_final})::int,

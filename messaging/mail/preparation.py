@@ -41,6 +41,7 @@ PREPARED_COLUMNS = (
     "headers",
     "missing_variables",
     "message_id",
+    "redact",
     "prepared_at",
 )
 
@@ -115,6 +116,8 @@ def _from_template(template: Mapping[str, Any], record: Mapping[str, Any], sourc
     for column in ("subject", "body_mode", "body_html", "body_text"):
         text = getattr(rendered, column)
         prepared[column] = None if text == record[column] else text
+    if template["redact"]:
+        prepared["redact"] = True
     if not record["attachments"] and template["attachments"]:
         prepared["attachments"] = _attachments(template)
     if not record["reply_to"]:

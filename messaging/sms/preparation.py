@@ -28,6 +28,7 @@ PREPARED_COLUMNS = (
     "template_params",
     "encoding",
     "segments",
+    "redact",
     "prepared_at",
 )
 
@@ -69,6 +70,8 @@ def prepare_sms(record: Mapping[str, Any], sources: Sources, *, now: datetime) -
         "segments": text.size.segments,
         "prepared_at": now,
     }
+    if template is not None and template["redact"]:
+        prepared["redact"] = True
     provider = sources.find_provider(way.config["provider_type"])
     provider.check(sources.routes.account(way.config), outgoing({**record, **prepared}))
     return prepared

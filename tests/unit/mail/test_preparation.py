@@ -52,6 +52,7 @@ class OneTemplate:
             "code": "welcome",
             "active": True,
             "strict": False,
+            "redact": False,
             "inline_css": False,
             "subject": "Hello {{ name }}",
             "body_html": "<p>{{ name }}</p>",
@@ -133,10 +134,10 @@ FILE = {"file_id": 5, "file_name": "a.pdf"}
 def test_a_plain_mail_fills_only_what_it_needs() -> None:
     # Each column costs a little in every write-back.
     use_keys((Fernet.generate_key().decode(),))
-    of_templates = {"subject", "body_html", "attachments", "priority", "headers", "missing_variables"}
+    of_templates = {"subject", "body_html", "attachments", "priority", "headers", "missing_variables", "redact"}
     assert set(prepared()) == set(PREPARED_COLUMNS) - of_templates
     everything = {**TEMPLATED, "template_variables": None, "unsubscribe_list": "news"}
-    template = {"default_priority": "HIGH", "attachments": [FILE]}
+    template = {"default_priority": "HIGH", "attachments": [FILE], "redact": True}
     assert set(prepared(everything, template=template, base_url="https://x")) == set(PREPARED_COLUMNS)
 
 
