@@ -8,6 +8,7 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
 from messaging.receive import polling
@@ -23,11 +24,20 @@ _NONE = {"received": 0, "failed": 0, "waiting": 0}
 class Fetching:
     """One per process; its tasks run side by side."""
 
-    def __init__(self, engine: Engine, settings: Settings, *, slots: int, is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        *,
+        slots: int,
+        is_stopping: Callable[[], bool],
+        announcer: Announcer = NOBODY,
+    ) -> None:
         """`slots`: fetches at a time, each of which may keep a thread for its whole time budget."""
         self._engine = engine
         self._is_stopping = is_stopping
-        self._receiver = Receiver(engine, settings, FileStore(engine, settings), is_stopping=is_stopping)
+        files = FileStore(engine, settings)
+        self._receiver = Receiver(engine, settings, files, is_stopping=is_stopping, announcer=announcer)
         self._lock = threading.Lock()
         self._free_slots = slots
         #: Mailboxes that came while no slot was free, each once, in their order.

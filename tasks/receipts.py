@@ -8,5 +8,6 @@ from tasks.app import app
 @app.task(name="messaging.receipts")
 def receipts() -> dict[str, int]:
     """Apply what waits; answers how many receipts found their record and how many go on waiting."""
-    found = apply_waiting(worker.process().engine)
+    process = worker.process()
+    found = apply_waiting(process.engine, announcer=process.endpoints)
     return {"applied": found.applied, "waiting": found.looked_at - found.applied}

@@ -23,6 +23,7 @@ def sweep() -> dict[str, int]:
                 channel=parts.name,
                 provider=parts.provider,
                 queue=parts.queue(process.settings),
+                announcer=process.endpoints,
             )
         )
     return dict(counts)

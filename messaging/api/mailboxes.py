@@ -12,6 +12,7 @@ from messaging.receive.fetch import Receiver
 from messaging.receive.mailbox import resolve_mailbox
 from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
 from messaging.receive.mailbox_checks import MailboxFields
+from messaging.webhooks.announcing import AT_HAND
 
 
 def add_mailbox(*, session: Session | None = None, **fields: Unpack[MailboxFields]) -> int:
@@ -95,7 +96,7 @@ def fetch_new_mails(config_id: int | None = None) -> int:
     """
     here = environment()
     chosen = resolve_mailbox(here.engine, config_id)
-    return Receiver(here.engine, here.settings, here.files).fetch_mailbox(chosen)
+    return Receiver(here.engine, here.settings, here.files, announcer=AT_HAND).fetch_mailbox(chosen)
 
 
 def test_mailbox(config_id: int) -> MailboxConnectivity:

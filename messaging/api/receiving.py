@@ -12,6 +12,7 @@ from messaging.errors import RecordNotFound
 from messaging.mail import receipts
 from messaging.mail.receipts import Effect
 from messaging.receive import provider_reports
+from messaging.webhooks.announcing import AT_HAND
 
 #: Where suppression entries say that they come from.
 _ORIGIN = "told by the application"
@@ -52,7 +53,8 @@ def mark_bounced(
         found = _find(s, named)
         if found is None:
             return False
-        return receipts.mark_bounced(s, found, told, origin=_ORIGIN, suppresses=suppresses) is Effect.RECORDED
+        effect = receipts.mark_bounced(s, found, told, origin=_ORIGIN, suppresses=suppresses, announcer=AT_HAND)
+        return effect is Effect.RECORDED
 
 
 def mark_read_receipt(
@@ -73,7 +75,9 @@ def mark_read_receipt(
     named = _named(record_id, message_id)
     with in_session(session) as s:
         found = _find(s, named)
-        return found is not None and receipts.mark_read(s, found, at=read_at) is Effect.RECORDED
+        if found is None:
+            return False
+        return receipts.mark_read(s, found, at=read_at, announcer=AT_HAND) is Effect.RECORDED
 
 
 def _named(record_id: int | None, message_id: str | None) -> int | str | None:

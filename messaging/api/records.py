@@ -20,6 +20,7 @@ from messaging.errors import RecordNotFound
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.sms import channel as sms
 from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
+from messaging.webhooks.announcing import AT_HAND
 
 
 def retry(record_id: int, *, session: Session | None = None) -> None:
@@ -62,7 +63,7 @@ def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
     record_id = known_id(record_id)
     with in_connection(session) as connection:
         channel = channel_of(connection, record_id)
-        return cancel_record(connection, channel.table, record_id, channel=channel.name)
+        return cancel_record(connection, channel.table, record_id, channel=channel.name, announcer=AT_HAND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from messaging import metrics, suppression, tenancy
 from messaging.category import MarkerCode
 from messaging.db.filters import owning_tenant
+from messaging.delivery.announcing import NOBODY, Announcer, EventType, tell
 from messaging.delivery.recipients import RecipientStatus
 from messaging.delivery.status import FINAL_STATUSES, SendStatus
 from messaging.mail.channel import NAME, envelope_recipients
@@ -60,6 +61,7 @@ def mark_bounced(
     *,
     origin: str,
     suppresses: bool,
+    announcer: Announcer = NOBODY,
 ) -> Effect:
     """Delivery failed for these recipients (at least one): SENT -> FAILED; a FAILED or DEAD_LETTER record takes note.
 
@@ -80,7 +82,10 @@ def mark_bounced(
             return Effect.OPEN
         found = meant(envelope_recipients(row._asdict()), row.recipient_results, reported)
         values = _bounced(row, found, reported[0])
-        if not values or _write(connection, row, values):
+        if not values:
+            break
+        if _write(connection, row, values):
+            _tell(connection, announcer, EventType.BOUNCED, row.id, row.tenant_id)
             break
         metrics.lost_updates(NAME, "bounce")
     else:
@@ -92,7 +97,7 @@ def mark_bounced(
     return Effect.RECORDED
 
 
-def mark_read(session: Session, record_id: int, *, at: datetime | None) -> Effect:
+def mark_read(session: Session, record_id: int, *, at: datetime | None, announcer: Announcer = NOBODY) -> Effect:
     """A recipient's program displayed it (RFC 8098): noted, the status stays; the first one's time stands.
 
     Runs in the caller's transaction, for a record of the current tenant. `at` counts where it lies between `sent_at`
@@ -108,7 +113,10 @@ def mark_read(session: Session, record_id: int, *, at: datetime | None) -> Effec
         "updated_at": func.now(),
     }
     for _ in range(MAX_TRIES):
-        if connection.execute(_of_owner(statement).values(values).returning(T.c.id)).one_or_none() is not None:
+        returning = _of_owner(statement).values(values).returning(T.c.tenant_id)
+        moved = connection.execute(returning).one_or_none()
+        if moved is not None:
+            _tell(connection, announcer, EventType.READ, record_id, moved.tenant_id)
             return Effect.RECORDED
         row = _read(connection, record_id)
         if row is None:
@@ -192,6 +200,13 @@ def _write(connection: Connection, row: Row[Any], values: dict[str, Any]) -> boo
     statement = update(T).where(T.c.id == row.id, T.c.version == row.version, T.c.status == row.status)
     values = {**values, "version": T.c.version + 1, "updated_at": func.now()}
     return connection.execute(statement.values(values).returning(T.c.id)).one_or_none() is not None
+
+
+def _tell(connection: Connection, announcer: Announcer, kind: EventType, record_id: int, tenant_id: int) -> None:
+    """In the transaction of the write that has just won."""
+    announcement = announcer.find(connection, NAME, (tenant_id,))
+    if announcement is not None:
+        connection.execute(tell(T, kind, announcement), {"id": record_id})
 
 
 def _suppress(session: Session, row: Row[Any], notes: dict[str, str], reason: SuppressionReason) -> None:

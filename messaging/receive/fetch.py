@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from messaging import metrics, tenancy
 from messaging.clock import Clock, Ticker, utc_now
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.errors import ReceiveError
 from messaging.files import FileStore
 from messaging.receive.arrival import Reader
@@ -47,6 +48,7 @@ class Receiver:
         ticker: Ticker = time.monotonic,
         ssl_context_factory: Callable[[], ssl.SSLContext] = ssl.create_default_context,
         is_stopping: Callable[[], bool] = lambda: False,
+        announcer: Announcer = NOBODY,
     ) -> None:
         """Connects to nothing. `files` None: neither attachments nor raw sources are kept.
 
@@ -65,7 +67,7 @@ class Receiver:
         self._reader = Reader(limits, parse=parse, parse_envelope=parse_envelope, classify=classify, clock=clock)
         self._store = Store(engine, files, archive_eml=fetch.archive_eml, clock=clock)
         self._watermarks = Watermarks(engine, lease_timeout_seconds=fetch.lease_timeout_seconds)
-        self._linker = Linker(engine, settings)
+        self._linker = Linker(engine, settings, announcer)
         self._tokens = Tokens(engine)
         self._connector = MailboxConnector(
             settings.mail.transport, ticker=ticker, ssl_context_factory=ssl_context_factory

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from messaging import metrics, tenancy
 from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_away, is_passing, is_unfit
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.status import FINAL_STATUSES
 from messaging.mail import receipts
 from messaging.mail.channel import envelope_recipients
@@ -89,9 +90,10 @@ class _Batch:
 class Linker:
     """One per process, for any thread; keeps no state."""
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
+    def __init__(self, engine: Engine, settings: Settings, announcer: Announcer = NOBODY) -> None:
         self._engine = engine
         self._suppression = settings.suppression
+        self._announcer = announcer
 
     def link_pending(self, config_id: int, *, owner_tenant_id: int, limit: int) -> LinkCounts:
         """Look at up to `limit` mails of one mailbox that wait; `owner_tenant_id` is the mailbox's. Commits its own.
@@ -174,9 +176,11 @@ class Linker:
         match change:
             case Failed(reported):
                 suppresses = self._suppression.hard_bounces
-                return receipts.mark_bounced(session, record_id, reported, origin=origin, suppresses=suppresses)
+                return receipts.mark_bounced(
+                    session, record_id, reported, origin=origin, suppresses=suppresses, announcer=self._announcer
+                )
             case Displayed(at):
-                return receipts.mark_read(session, record_id, at=at)
+                return receipts.mark_read(session, record_id, at=at, announcer=self._announcer)
             case Complained(reported):
                 return receipts.note_complaint(session, record_id, reported, origin=origin)
             case unreachable:

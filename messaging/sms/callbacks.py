@@ -15,6 +15,7 @@ from sqlalchemy import Engine, Text, select, type_coerce
 
 from messaging.db.encryption import Encrypted
 from messaging.db.session import transaction
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.errors import EntryRejected, PreparationError, ReceiptUnreadable
 from messaging.sms.models import SMS_PROVIDER_CONFIG
 from messaging.sms.opt_outs import opt_out
@@ -95,7 +96,7 @@ def is_forged(account: Account, callback: Callback) -> bool:
     return is_signed is False
 
 
-def take_receipt(engine: Engine, account: Account, callback: Callback) -> Applied:
+def take_receipt(engine: Engine, account: Account, callback: Callback, announcer: Announcer = NOBODY) -> Applied:
     """Keep a request to the receipt address as it came, then apply what it says. Commits its own.
 
     What cannot be read is kept all the same, and waits for nothing.
@@ -105,7 +106,12 @@ def take_receipt(engine: Engine, account: Account, callback: Callback) -> Applie
     receipts = _read(account, callback, account.provider.parse_receipts)
     config = account.config
     return take_receipts(
-        engine, provider_config_id=config.id, tenant_id=config.tenant_id, raw=callback.raw, receipts=receipts
+        engine,
+        provider_config_id=config.id,
+        tenant_id=config.tenant_id,
+        raw=callback.raw,
+        receipts=receipts,
+        announcer=announcer,
     )
 
 

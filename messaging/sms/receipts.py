@@ -9,7 +9,7 @@ Everything here runs across tenants: a receipt comes with no tenant, and the pla
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from sqlalchemy.orm import Session
 
 from messaging.db.engine import autocommitting
 from messaging.db.trouble import is_away, is_passing
+from messaging.delivery.announcing import NOBODY, Announcement, Announcer
+from messaging.sms import receipt_statements as statements
+from messaging.sms.acceptance import CHANNEL
 from messaging.sms.models import SMS_RECEIPT, DeliveryStatus, SmsSendRecord
-from messaging.sms.receipt_statements import APPLY_STORED, APPLY_WAITING, RECORD
 
 if TYPE_CHECKING:
     # With it comes what talks to providers, 4 MB that the workers of ticks do without.
@@ -61,6 +63,7 @@ def record_delivery_status(
     *,
     engine: Engine | None = None,
     session: Session | None = None,
+    announcer: Announcer = NOBODY,
 ) -> bool:
     """Note what a provider says became of a message; the record's own `status` stays SENT.
 
@@ -82,9 +85,9 @@ def record_delivery_status(
     }
     if session is not None:
         connection = session.connection(bind_arguments={"mapper": SmsSendRecord})
-        row = connection.execute(RECORD, parameters).one()
+        row = connection.execute(statements.record(announcer.find(connection, CHANNEL)), parameters).one()
     elif engine is not None:
-        row = _commit(engine, RECORD, parameters)
+        row = _commit(engine, announcer, statements.record, parameters)
     else:
         raise TypeError("record_delivery_status needs an engine or a session")
     if not row.is_known:
@@ -122,11 +125,11 @@ def store_receipts(
     return list(connection.execute(statement, rows).scalars())
 
 
-def apply_receipts(engine: Engine, receipt_ids: Sequence[int]) -> Applied:
+def apply_receipts(engine: Engine, receipt_ids: Sequence[int], announcer: Announcer = NOBODY) -> Applied:
     """Apply stored receipts to their records; those without one wait. Commits its own transaction; idempotent."""
     if not receipt_ids:
         return Applied(0, 0)
-    row = _commit(engine, APPLY_STORED, {"receipt_ids": list(receipt_ids)})
+    row = _commit(engine, announcer, statements.apply_stored, {"receipt_ids": list(receipt_ids)})
     return Applied(row.applied, row.looked_at)
 
 
@@ -137,6 +140,7 @@ def take_receipts(
     tenant_id: int,
     raw: bytes | str,
     receipts: "Sequence[Receipt]",
+    announcer: Announcer = NOBODY,
 ) -> Applied:
     """Store what one request of a provider said, commit it, then apply it: what a receipt endpoint calls.
 
@@ -149,7 +153,7 @@ def take_receipts(
             connection, provider_config_id=provider_config_id, tenant_id=tenant_id, raw=raw, receipts=receipts
         )
     try:
-        applied = apply_receipts(engine, ids)
+        applied = apply_receipts(engine, ids, announcer)
     except SQLAlchemyError as exc:
         if not (is_passing(exc) or is_away(exc)):
             raise
@@ -163,7 +167,9 @@ def take_receipts(
     return applied
 
 
-def apply_waiting(engine: Engine, *, page_rows: int = PAGE_ROWS, max_pages: int = MAX_PAGES) -> Applied:
+def apply_waiting(
+    engine: Engine, *, announcer: Announcer = NOBODY, page_rows: int = PAGE_ROWS, max_pages: int = MAX_PAGES
+) -> Applied:
     """The `receipts` tick: apply what was stored within a day and whose record knows its message id by now.
 
     Commits page by page, newest receipts first. Two ticks at once do no harm.
@@ -171,7 +177,7 @@ def apply_waiting(engine: Engine, *, page_rows: int = PAGE_ROWS, max_pages: int 
     applied = looked_at = 0
     before: Mapping[str, Any] = {"before": None, "before_id": None}
     for _ in range(max_pages):
-        row = _commit(engine, APPLY_WAITING, {"rows": page_rows, **before})
+        row = _commit(engine, announcer, statements.apply_waiting, {"rows": page_rows, **before})
         applied += row.applied
         looked_at += row.looked_at
         if row.looked_at < page_rows:
@@ -180,14 +186,20 @@ def apply_waiting(engine: Engine, *, page_rows: int = PAGE_ROWS, max_pages: int 
     return Applied(applied, looked_at)
 
 
-def _commit(engine: Engine, statement: TextClause, parameters: Mapping[str, Any]) -> Row[Any]:
+def _commit(
+    engine: Engine,
+    announcer: Announcer,
+    statement: Callable[[Announcement | None], TextClause],
+    parameters: Mapping[str, Any],
+) -> Row[Any]:
     """Run one statement in a transaction of its own, again when another transaction got in its way."""
     writes = 0
     while True:
         writes += 1
         try:
             with autocommitting(engine).connect() as connection:
-                return connection.execute(statement, parameters).one()
+                announcement = announcer.find(connection, CHANNEL)
+                return connection.execute(statement(announcement), parameters).one()
         except SQLAlchemyError as exc:
             if writes == MAX_WRITES or not is_passing(exc):
                 raise

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, HTTPException, Response
 from sqlalchemy import Engine
 
+from messaging.clock import boot_seconds
 from messaging.sms.callbacks import (
     Account,
     Callback,
@@ -21,8 +22,12 @@ from messaging.sms.callbacks import (
 )
 from messaging.sms.providers import registry
 from messaging.web.calls import Call, CallReader
+from messaging.webhooks.announcing import EndpointWatch
 
 logger = logging.getLogger(__name__)
+
+#: How old what is known of who listens to webhooks may be.
+ENDPOINTS_SECONDS = 1.0
 
 
 class SmsHooks:
@@ -62,12 +67,13 @@ def router(engine: Engine, public_base_url: str | None, read_call: CallReader) -
     """The two addresses of each configuration."""
     routes = APIRouter(prefix="/hooks/sms/{provider}/{token}")
     hooks = SmsHooks(engine, public_base_url)
+    endpoints = EndpointWatch(ttl_seconds=ENDPOINTS_SECONDS, ticker=boot_seconds)
     methods = ["GET", "POST"]
 
     @routes.api_route("", methods=methods)
     def receipts(provider: str, token: str, call: Annotated[Call, Depends(read_call)]) -> Response:
         account, callback = hooks.open(provider, token, call)
-        take_receipt(engine, account, callback)
+        take_receipt(engine, account, callback, endpoints)
         return _received(account)
 
     @routes.api_route("/inbound", methods=methods)

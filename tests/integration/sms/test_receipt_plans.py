@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, TextClause, text
 
-from messaging.sms.receipt_statements import APPLY_STORED, APPLY_WAITING, RECORD
+from messaging.sms.receipt_statements import apply_stored, apply_waiting, record
 from tests.integration.sms.receipt_records import (
     NOON,
 )
@@ -51,10 +51,10 @@ def test_every_statement_finds_records_and_receipts_by_index(engine: Engine, ana
         if analyzed:
             connection.exec_driver_sql("ANALYZE sms_send_record, sms_receipt")
         by_id = {"config_id": 1, "message_id": "m-1", "status": "DELIVERED", "at": NOON}
-        used, shown = _indexes(connection, RECORD, by_id)
+        used, shown = _indexes(connection, record(), by_id)
         assert "ix_sms_send_provider_message" in used, shown
-        used, shown = _indexes(connection, APPLY_STORED, {"receipt_ids": [10, 20, 30]})
+        used, shown = _indexes(connection, apply_stored(), {"receipt_ids": [10, 20, 30]})
         assert used >= {"ix_sms_send_provider_message", "pk_sms_receipt"}, shown
-        used, shown = _indexes(connection, APPLY_WAITING, {"rows": 1000, "before": None, "before_id": None})
+        used, shown = _indexes(connection, apply_waiting(), {"rows": 1000, "before": None, "before_id": None})
         assert used >= {"ix_sms_send_provider_message", "ix_sms_receipt_waiting"}, shown
         connection.rollback()

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from messaging import tenancy
 from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus
-from messaging.sms.receipt_statements import APPLY_STORED
+from messaging.sms.receipt_statements import apply_stored
 from messaging.sms.receipts import (
     Applied,
     apply_receipts,
@@ -181,7 +181,7 @@ def test_the_endpoint_and_the_tick_apply_a_receipt_once(records: Records) -> Non
             connection, provider_config_id=CONFIG_A, tenant_id=TENANT_A, raw=b"{}", receipts=[told("m-1", DELIVERED)]
         )
     with records.engine.begin() as endpoint:
-        assert endpoint.execute(APPLY_STORED, {"receipt_ids": ids}).one().applied == 1
+        assert endpoint.execute(apply_stored(), {"receipt_ids": ids}).one().applied == 1
         tick = Meanwhile(records.engine, lambda: apply_waiting(records.engine))
     assert tick.ended().applied == 1
     assert records.row(record_id).version == 4
