@@ -121,6 +121,9 @@ def add(
     description: Annotated[str | None, typer.Option()] = None,
     to_gsm: Annotated[bool, typer.Option("--to-gsm", help="Typographic characters become those of GSM.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="A missing variable fails the message.")] = False,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Text and variables go once a message is sent; a hash stays.")
+    ] = False,
     max_segments: Annotated[
         int | None, typer.Option(parser=whole_number(1, 2**15 - 1), metavar="N", help="None: no cap.")
     ] = None,
@@ -142,6 +145,7 @@ def add(
             description=description,
             to_gsm=to_gsm,
             strict=strict,
+            redact=redact,
             max_segments=max_segments,
         )
     typer.echo(template_id)

@@ -131,6 +131,7 @@ _CHECKS: dict[str, Callable[[Any], str | None]] = {
     "body_mode": _body_mode,
     "active": _flag,
     "strict": _flag,
+    "redact": _flag,
     "inline_css": _flag,
     "default_priority": _priority,
     "reply_to": _text(255),
@@ -144,6 +145,7 @@ DEFAULTS: dict[str, Any] = {
     "body_mode": BodyMode.HTML_WITH_DERIVED_PLAIN.value,
     "active": True,
     "strict": False,
+    "redact": False,
     "inline_css": False,
 }
 _WITH_DEFAULT = frozenset(DEFAULTS)

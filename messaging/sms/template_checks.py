@@ -72,10 +72,11 @@ _CHECKS: Mapping[str, Check] = {
     "description": text(500),
     "active": switch,
     "strict": switch,
+    "redact": switch,
     "to_gsm": switch,
     "max_segments": number(1, MAX_SEGMENTS, is_required=False),
     "content": _source,
 }
 FIELDS = tuple(_CHECKS)
 #: What stands where a field is not given; null for the others, but for `code` and `name`, which are required.
-DEFAULTS: Mapping[str, Any] = {"active": True, "strict": False, "to_gsm": False}
+DEFAULTS: Mapping[str, Any] = {"active": True, "strict": False, "redact": False, "to_gsm": False}

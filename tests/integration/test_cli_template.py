@@ -18,6 +18,7 @@ subject: Welcome, {{ user.name }}!
 body_mode: HTML
 active: true
 strict: false
+redact: false
 inline_css: false
 """
 HTML = "<ul>{% for item in items %}<li>{{ item }}</li>{% endfor %}</ul>\n"
@@ -177,6 +178,7 @@ code: shipped
 name: Shipped
 active: true
 strict: false
+redact: false
 to_gsm: true
 max_segments: 1
 """
