@@ -1,6 +1,6 @@
-"""The HTTP application, put together: routes, the envelope around them, what a database error answers.
+"""The HTTP application, put together: hooks and probes beside the API, the envelope around them.
 
-No pages about itself, no CORS, no cookies. Handlers are plain functions in a bounded pool of threads.
+Handlers are plain functions in a bounded pool of threads.
 """
 
 import logging
@@ -12,29 +12,36 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from messaging.clock import Ticker, boot_seconds
 from messaging.db.trouble import is_away, is_passing, is_unfit
 from messaging.settings import Settings
 from messaging.web import health
+from messaging.web.api.application import create_api
+from messaging.web.auth import Authenticator
 from messaging.web.calls import CallReader
 from messaging.web.envelope import Envelope
+from messaging.web.errors import RETRY_AFTER_SECONDS
 from messaging.web.hooks import sms, unsubscribe
 from messaging.web.limits import Limits
+from messaging.web.paths import is_api
 
 logger = logging.getLogger(__name__)
 
-#: Seconds after which whoever met a database that is away may come again.
-RETRY_AFTER_SECONDS = 5
-
 
 def create_app(
-    settings: Settings, engine: Engine, *, limits: Limits | None = None, ticker: Ticker = boot_seconds
+    settings: Settings,
+    engine: Engine,
+    *,
+    limits: Limits | None = None,
+    ticker: Ticker = boot_seconds,
+    authenticator: Authenticator | None = None,
 ) -> ASGIApp:
     """The application; connects to nothing until it is called. The process has been set up by `messaging.configure`.
 
-    `engine` should have a connection for each of `limits.threads`. None of limits: the defaults.
+    `engine` should have a connection for each of `limits.threads`. None of limits: the defaults. `authenticator` tells
+    who calls the API; None: tokens and operators of this package.
     """
     bounds = limits or Limits()
     ready = health.readiness(settings, ticker)
@@ -53,7 +60,12 @@ def create_app(
     app.include_router(health.router(ready))
     app.include_router(sms.router(engine, settings.public_base_url, read_call))
     app.include_router(unsubscribe.router(engine, read_call))
-    return Envelope(app, bounds, ticker)
+    _, api = create_api(settings, engine, bounds, ticker, authenticator=authenticator)
+
+    async def either(scope: Scope, receive: Receive, send: Send) -> None:
+        await (api if scope["type"] == "http" and is_api(scope) else app)(scope, receive, send)
+
+    return Envelope(either, bounds, ticker)
 
 
 def _on_database_error(_: Request, exc: Exception) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""What surrounds every request: its caller's rate, its stated size, headers of the answer, one line in the log.
+"""What surrounds every request: its id, its caller's rate, its stated size, headers of the answer, one line in the log.
 
 The line names the route's pattern and never the path: a token is a secret, and queries hold numbers.
 """
@@ -11,8 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from messaging import metrics
 from messaging.clock import Ticker
+from messaging.tenancy import acting_as
 from messaging.web.health import PROBES
 from messaging.web.limits import Buckets, Limits, caller_of, retry_after
+from messaging.web.paths import is_api
+from messaging.web.tracing import request_context
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +50,10 @@ class Envelope:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with acting_as(request_context(scope["headers"])) as context:
+            await self._serve(scope, receive, send, context.request_id or "")
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         began = self._ticker()
         status = 500
         has_all = not _has_body(scope)
@@ -61,7 +68,7 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": _headers(message, is_last=not has_all)}
+                message = {**message, "headers": _headers(message, request_id, is_last=not has_all)}
             await send(message)
 
         try:
@@ -70,7 +77,9 @@ class Envelope:
             self._log(scope, status, began)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """The answer to a request that is not looked at."""
+        """The answer to a request that is not looked at. The API's callers have bounds of their own."""
+        if is_api(scope):
+            return None
         client = scope.get("client")
         if scope["path"] not in PROBES:
             seconds = self._addresses.take(caller_of(client[0] if client else None))
@@ -107,10 +116,11 @@ class Envelope:
         )
 
 
-def _headers(message: Message, *, is_last: bool) -> list[tuple[bytes, bytes]]:
+def _headers(message: Message, request_id: str, *, is_last: bool) -> list[tuple[bytes, bytes]]:
     given = list(message.get("headers", ()))
     names = {name.lower() for name, _ in given}
     added = {name: value for name, value in SECURITY_HEADERS.items() if name.encode() not in names}
+    added["x-request-id"] = request_id
     if is_last:
         # The rest of a body that nobody reads ends with its connection.
         added["connection"] = "close"
