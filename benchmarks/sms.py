@@ -32,10 +32,10 @@ from messaging.delivery.channel import Claim
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
 from messaging.delivery.worker import DeliveryWorker
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.settings import Settings
 from messaging.sms.channel import SmsChannel
 from messaging.sms.models import SMS_SEND_RECORD
-from messaging.sms.providers.http import HttpClient, HttpLimits
 
 DELAY_SECONDS = 0.005
 #: Four chunks of 50 a thread: a last round of half the threads would measure the rounding.

@@ -6,7 +6,7 @@ that ask for the same name share one look-up, so a dead resolver costs one threa
 
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from messaging.clock import Ticker
@@ -17,11 +17,27 @@ AddressInfo = tuple[
 ]
 
 
-class Connector:
-    """Connects the sockets of one process. May be used from any thread."""
+#: Raises AddressRefused for an IP address that is not to be connected to.
+CheckAddress = Callable[[str], None]
 
-    def __init__(self, ticker: Ticker) -> None:
+
+class AddressRefused(OSError):
+    """We do not connect to this address."""
+
+
+def any_address(address: str) -> None:
+    """Every address may be connected to."""
+
+
+class Connector:
+    """Connects the sockets of one process. May be used from any thread.
+
+    `check` is asked about each address before it is connected to: what a name resolved to before says nothing.
+    """
+
+    def __init__(self, ticker: Ticker, check: CheckAddress = any_address) -> None:
         self._ticker = ticker
+        self._check = check
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], Future[Sequence[AddressInfo]]] = {}
 
@@ -30,7 +46,8 @@ class Connector:
 
         Raises:
             TimeoutError: the look-up or the connecting takes longer.
-            OSError: the name does not resolve (`socket.gaierror`), or what the last address said.
+            OSError: the name does not resolve (`socket.gaierror`), or what the last address said (AddressRefused: we
+                do not connect to it).
         """
         deadline = self._ticker() + timeout_seconds
         found = self._addresses(host, port, timeout_seconds)
@@ -39,6 +56,11 @@ class Connector:
             left = deadline - self._ticker()
             if left <= 0:
                 break
+            try:
+                self._check(str(address[0]))
+            except AddressRefused as exc:
+                failure = exc
+                continue
             connecting = socket.socket(family, kind, protocol)
             try:
                 # A share for each address: one that swallows packets must not hide the next.

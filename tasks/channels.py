@@ -33,8 +33,8 @@ def _build_mail(engine: Engine, settings: Settings) -> BuiltChannel:
 
 
 def _build_sms(engine: Engine, settings: Settings) -> BuiltChannel:
+    from messaging.http.client import HttpClient, HttpLimits
     from messaging.sms.channel import SmsChannel
-    from messaging.sms.providers.http import HttpClient, HttpLimits
 
     client = HttpClient(HttpLimits.of(settings))
     channel = SmsChannel(engine, settings, client, clock=utc_now, ticker=boot_seconds)

@@ -14,6 +14,7 @@ from messaging.delivery.channel import UNKNOWN_PROVIDER, Claim, RateLimits
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient
 from messaging.settings import Settings
 from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
 from messaging.sms.look_up import take_found
@@ -24,7 +25,6 @@ from messaging.sms.planning import BindingCache
 from messaging.sms.preparation import PREPARED_COLUMNS, FindProvider, Sources, outgoing, prepare_sms
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected, SmsProvider, refusal
-from messaging.sms.providers.http import HttpClient
 from messaging.sms.routing import RouteCache, find_visible_by_id
 from messaging.sms.templates import template_tier
 from messaging.suppression import Subject, sender_name

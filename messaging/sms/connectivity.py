@@ -9,12 +9,12 @@ from sqlalchemy import Engine
 from messaging.clock import Ticker
 from messaging.config_cache import own_config
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.settings import Settings
 from messaging.sms.models import SMS_PROVIDER_CONFIG
 from messaging.sms.provider_admin import WHAT
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Rejected
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.sms.routing import provider_config
 
 #: Seconds that the connection and, once asked, the whole answer may take: somebody waits for it.

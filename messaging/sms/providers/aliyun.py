@@ -23,6 +23,7 @@ from urllib.parse import quote
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.clock import Clock, utc_now
 from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply, nothing
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     CHINA,
@@ -42,7 +43,6 @@ from messaging.sms.providers.base import (
     time_of,
     word_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply, nothing
 from messaging.templates.given import value_text
 
 DEFAULT_BASE_URL = "https://dysmsapi.aliyuncs.com"

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.delivery.error_words import classify_words
 from messaging.errors import DeliveryError, PreparationError, ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply
 from messaging.sms.models import DeliveryStatus
-from messaging.sms.providers.http import HttpClient, HttpReply
 
 logger = logging.getLogger(__name__)
 

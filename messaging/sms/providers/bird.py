@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 from messaging.category import ErrorCategory
 from messaging.clock import Clock, utc_now
 from messaging.errors import ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -33,7 +34,6 @@ from messaging.sms.providers.base import (
     refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply
 
 BASE = "https://rest.messagebird.com"
 #: Our code for a message that was created and went to nobody.

@@ -13,6 +13,7 @@ from typing import Any
 
 from messaging.category import ErrorCategory
 from messaging.errors import ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -30,7 +31,6 @@ from messaging.sms.providers.base import (
     time_of,
     word_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply
 
 DEFAULT_BASE_URL = "https://gw.messaging.cm.com"
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -29,7 +30,6 @@ from messaging.sms.providers.base import (
     refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply
 
 #: Groups of a status. SENT is none of the documented ones and taken all the same.
 GROUP_ID = {"OK": 0, "PENDING": 1, "SENT": 1, "UNDELIVERABLE": 2, "DELIVERED": 3, "EXPIRED": 4, "REJECTED": 5}

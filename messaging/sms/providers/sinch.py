@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -31,7 +32,6 @@ from messaging.sms.providers.base import (
     refusal,
     time_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply
 
 REGIONS = ("us", "eu", "au", "br", "ca")
 DEFAULT_REGION = "us"

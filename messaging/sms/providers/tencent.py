@@ -18,6 +18,7 @@ from typing import Any
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.clock import Clock, utc_now
 from messaging.errors import PreparationError, ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply, host_header, nothing
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     CHINA,
@@ -37,7 +38,6 @@ from messaging.sms.providers.base import (
     time_of,
     word_of,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply, host_header, nothing
 
 DEFAULT_BASE_URL = "https://sms.tencentcloudapi.com"
 DEFAULT_REGION = "ap-guangzhou"

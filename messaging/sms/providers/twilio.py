@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from messaging.category import ErrorCategory
 from messaging.errors import ReceiptUnreadable
+from messaging.http.client import HttpClient, HttpReply, nothing
 from messaging.sms.models import DeliveryStatus
 from messaging.sms.providers.base import (
     Accepted,
@@ -28,7 +29,6 @@ from messaging.sms.providers.base import (
     header_of,
     refusal,
 )
-from messaging.sms.providers.http import HttpClient, HttpReply, nothing
 
 if TYPE_CHECKING:
     from twilio.http.response import Response

@@ -14,7 +14,7 @@ from messaging.mail.channel import MailChannel
 from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
 from messaging.sms.channel import SmsChannel
-from messaging.sms.providers.http import HttpClient, HttpLimits
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.tenancy import use_multi_tenancy
 from tests.conftest import TEMPLATE
 from tests.far_end.smtp_server import ScriptedSmtpServer

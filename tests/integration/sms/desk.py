@@ -8,10 +8,10 @@ from sqlalchemy import Engine, insert, update
 
 from messaging.clock import utc_now
 from messaging.delivery.worker import DeliveryWorker
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.settings import Settings
 from messaging.sms.channel import SmsChannel
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.sms.providers.registry import Registry
 from tests.far_end.provider_server import ProviderServer
 from tests.integration.delivery.desk import Extreme, Warp

@@ -12,9 +12,9 @@ from sqlalchemy import text, update
 from messaging.category import ErrorCategory
 from messaging.clock import utc_now
 from messaging.delivery.status import SendStatus
+from messaging.http.client import HttpClient
 from messaging.sms.models import SMS_SEND_RECORD, SMS_TEMPLATE_PROVIDER_BINDING
 from messaging.sms.providers.base import Accepted, OutgoingSms, Provider, ProviderConfig, Rejected
-from messaging.sms.providers.http import HttpClient
 from messaging.sms.receipts import record_delivery_status
 from tests.far_end import aliyun_api, tencent_api
 from tests.far_end.provider_server import Fault, Reply

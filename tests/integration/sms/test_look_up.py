@@ -15,13 +15,13 @@ from messaging.clock import boot_seconds, utc_now
 from messaging.delivery.channel import Claim
 from messaging.delivery.gate import ClaimTooOld, SendDeferred, SendGate, SendLimits
 from messaging.errors import DeliveryError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.settings import Settings
 from messaging.sms import look_up
 from messaging.sms.channel import SmsChannel
 from messaging.sms.look_up import take_found
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD
 from messaging.sms.providers.base import Accepted
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end import twilio_api
 from tests.far_end.provider_server import Fault, ProviderServer, Reply, serving
 from tests.far_end.twilio_api import TwilioApi

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from messaging.category import ErrorCategory
+from messaging.http.client import HttpClient
 from messaging.sms.providers.base import Accepted, OutgoingSms, Provider, ProviderConfig, Rejected, base_url, entry
-from messaging.sms.providers.http import HttpClient
 from tests.far_end import aliyun_api, bird_api, carrier_api, cm_api, infobip_api, sinch_api, tencent_api, twilio_api
 from tests.far_end.aliyun_api import AliyunApi
 from tests.far_end.bird_api import BirdApi

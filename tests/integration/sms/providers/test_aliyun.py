@@ -11,9 +11,9 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.aliyun import Aliyun
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end.aliyun_api import ACCESS_KEY_ID, ACCESS_KEY_SECRET, SIGN_NAME, TEMPLATE_CODE, AliyunApi
 from tests.far_end.provider_server import ProviderServer, Reply, serving
 

@@ -8,9 +8,9 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.base import Accepted, Rejected
 from messaging.sms.providers.bird import Bird
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end.bird_api import BirdApi, created
 from tests.far_end.provider_server import ProviderServer, Reply, serving
 from tests.integration.sms.providers.subjects import BIRD, TEXT

@@ -10,9 +10,9 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected
 from messaging.sms.providers.cm import Cm
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end.cm_api import PRODUCT_TOKEN, CmApi, accepted, outcome
 from tests.far_end.provider_server import ProviderServer, Reply, serving
 

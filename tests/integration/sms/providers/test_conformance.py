@@ -16,9 +16,9 @@ import trustme
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, Rejected, SmsProvider
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from tests.far_end.provider_server import Fault, ProviderServer, Reply, serving
 from tests.integration.sms.providers.subjects import (
     BAD_NUMBER,

@@ -8,8 +8,8 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.base import Accepted, Rejected
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.sms.providers.infobip import Infobip
 from tests.far_end.infobip_api import InfobipApi
 from tests.far_end.provider_server import ProviderServer, Reply, serving

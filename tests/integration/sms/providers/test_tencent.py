@@ -11,8 +11,8 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.sms.providers.tencent import Tencent
 from tests.far_end.provider_server import ProviderServer, Reply, serving
 from tests.far_end.tencent_api import (

@@ -15,8 +15,8 @@ import pytest
 
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.sms.providers.base import Accepted, ProviderConfig, Rejected
-from messaging.sms.providers.http import HttpClient, HttpLimits
 from messaging.sms.providers.twilio import Twilio
 from tests.far_end import twilio_api
 from tests.far_end.provider_server import Fault, ProviderServer, Reply, serving

@@ -1,10 +1,10 @@
-"""The transport of httpx2 by which providers are called: kept HTTP/1.1 connections, and one exchange over one of them.
+"""The transport of httpx2 for providers and webhooks: kept HTTP/1.1 connections, and one exchange over one of them.
 
 Requests and replies are httpx2's, the protocol is that of the connections below it (httpcore2). Of the transport that
 httpx2 brings differ: connections are made within a bounded time, the look-up of a name included; a call can be refused
 when its connection stands, which leaves that to the next; the whole reply is bounded, in time and in size; whether the
 request was written is known. Nor is it used through `httpx2.Client`, which keeps cookies over accounts and logs
-addresses, in which numbers of recipients can stand. What a failure means is for `http.py` to say.
+addresses, in which numbers of recipients can stand. What a failure means is for `client.py` to say.
 Sources: RFC 9112; `sms.md` section 6.1.
 """
 
@@ -19,12 +19,12 @@ import httpcore2
 import httpx2
 
 from messaging.clock import Ticker
-from messaging.sms.providers.stream import Stream, Times
-from messaging.tcp import Connector
+from messaging.http.stream import Stream, Times
+from messaging.tcp import CheckAddress, Connector, any_address
 
 #: Seconds an idle connection is kept: less than the servers keep theirs, which is a minute or more as a rule.
 KEEP_IDLE_SECONDS = 20.0
-#: Idle connections kept, to all providers together.
+#: Idle connections kept, to all servers together.
 MAX_IDLE_CONNECTIONS = 100
 
 
@@ -53,14 +53,21 @@ class Connection:
         return self.stream.is_clean and self.http.is_idle()
 
 
-class ProviderTransport(httpx2.BaseTransport):
+class KeptTransport(httpx2.BaseTransport):
     """The connections of one process. May be used from any thread; each call takes the thread it is made in.
 
-    `verify`: None means the system's authorities. `max_reply_bytes`: what is longer is cut.
+    `verify`: None means the system's authorities. `max_reply_bytes`: what is longer is cut. `check_address` is asked
+    about each address before it is connected to.
     """
 
-    def __init__(self, ticker: Ticker, verify: ssl.SSLContext | None, max_reply_bytes: int) -> None:
-        self._connections = Connections(ticker, verify)
+    def __init__(
+        self,
+        ticker: Ticker,
+        verify: ssl.SSLContext | None,
+        max_reply_bytes: int,
+        check_address: CheckAddress = any_address,
+    ) -> None:
+        self._connections = Connections(ticker, verify, check_address)
         self._max_reply_bytes = max_reply_bytes
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -120,9 +127,11 @@ class ProviderTransport(httpx2.BaseTransport):
 class Connections:
     """The connections of one process: those that idle, and those in use. Any thread may ask."""
 
-    def __init__(self, ticker: Ticker, verify: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, ticker: Ticker, verify: ssl.SSLContext | None, check_address: CheckAddress = any_address
+    ) -> None:
         self._ticker = ticker
-        self._connector = Connector(ticker)
+        self._connector = Connector(ticker, check_address)
         self._lock = threading.Lock()
         self._context = verify
         #: With the time at which each began to idle, that one first which has idled longest.

@@ -6,8 +6,8 @@ import pytest
 from cryptography.fernet import Fernet
 
 from messaging.category import ErrorCategory
+from messaging.http.client import HttpFault, HttpLimits, HttpReply
 from messaging.settings import load_settings
-from messaging.sms.providers.http import HttpFault, HttpLimits, HttpReply
 
 NOW = datetime(2026, 6, 6, 9, 22, 14, tzinfo=UTC)
 
@@ -63,6 +63,7 @@ def test_faults_and_what_they_say() -> None:  # sms.md section 6.2
         HttpFault.HTTP_CONNECT: ErrorCategory.TRANSIENT,
         HttpFault.HTTP_NO_REPLY: ErrorCategory.TRANSIENT,
         HttpFault.HTTP_TLS: ErrorCategory.AUTH,
+        HttpFault.HTTP_ADDRESS_REFUSED: ErrorCategory.AUTH,
     }
 
 

@@ -15,7 +15,7 @@ import trustme
 
 from messaging.category import MarkerCode
 from messaging.errors import DeliveryError, PreparationError
-from messaging.sms.providers.http import HttpClient, HttpLimits
+from messaging.http.client import HttpClient, HttpLimits
 from tests.far_end.provider_server import Fault, ProviderServer, Reply, Request, Taken, serving
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)

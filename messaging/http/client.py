@@ -1,6 +1,6 @@
-"""HTTP calls to providers: kept connections, bounded in time and size, and an answer to "was the request written".
+"""HTTP calls to providers and webhooks: kept connections, bounded in time and size, and an answer to "was the request written".
 
-What a reply means is each provider's to say. Redirects are not followed, certificates are verified, nothing is logged.
+What a reply means is for the caller to say. Redirects are not followed, certificates are verified, nothing is logged.
 The calls go through httpx2, over the transport of `transport.py`. Sources: RFC 9110; `sms.md` sections 6.1, 6.2.
 """
 
@@ -22,8 +22,9 @@ import httpx2
 from messaging.category import ErrorCategory, MarkerCode
 from messaging.clock import Clock, Ticker, boot_seconds, utc_now
 from messaging.errors import DeliveryError, PreparationError
+from messaging.http.transport import Call, KeptTransport
 from messaging.settings import Settings
-from messaging.sms.providers.transport import Call, ProviderTransport
+from messaging.tcp import AddressRefused, CheckAddress, any_address
 
 #: Bytes of a reply that are read; what is longer is cut and so cannot be parsed.
 MAX_REPLY_BYTES = 1_048_576
@@ -51,11 +52,14 @@ class HttpFault(StrEnum):
     HTTP_NO_REPLY = "HTTP_NO_REPLY"
     #: The certificate cannot be verified.
     HTTP_TLS = "HTTP_TLS"
+    #: The address is one that we do not connect to.
+    HTTP_ADDRESS_REFUSED = "HTTP_ADDRESS_REFUSED"
 
     @property
     def category(self) -> ErrorCategory:
         """What this fault says about trying again."""
-        return ErrorCategory.AUTH if self is HttpFault.HTTP_TLS else ErrorCategory.TRANSIENT
+        needs_operator = self in (HttpFault.HTTP_TLS, HttpFault.HTTP_ADDRESS_REFUSED)
+        return ErrorCategory.AUTH if needs_operator else ErrorCategory.TRANSIENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +75,22 @@ class HttpLimits:
 
     @classmethod
     def of(cls, settings: Settings) -> "HttpLimits":
-        """As set."""
+        """Those of calls to providers, as set."""
         transport = settings.sms.transport
         return cls(
             transport.connection_timeout_seconds,
             transport.read_timeout_seconds,
             settings.delivery.reply_wait_seconds,
+        )
+
+    @classmethod
+    def of_webhooks(cls, settings: Settings) -> "HttpLimits":
+        """Those of calls to webhooks, as set: their answer says nothing but that they heard."""
+        transport = settings.webhooks.transport
+        return cls(
+            transport.connection_timeout_seconds,
+            transport.read_timeout_seconds,
+            min(transport.read_timeout_seconds, settings.delivery.reply_wait_seconds),
         )
 
 
@@ -132,7 +146,8 @@ def nothing() -> None:
 class HttpClient:
     """The calls of one process. May be used from any thread; each call takes the thread it is made in.
 
-    `verify` is for servers whose authority the system does not know.
+    `verify` is for servers whose authority the system does not know; `check_address` is asked about each address before
+    it is connected to.
     """
 
     def __init__(
@@ -143,11 +158,12 @@ class HttpClient:
         clock: Clock = utc_now,
         verify: ssl.SSLContext | None = None,
         max_reply_bytes: int = MAX_REPLY_BYTES,
+        check_address: CheckAddress = any_address,
     ) -> None:
         self._limits = limits
         self._ticker = ticker
         self._clock = clock
-        self._transport = ProviderTransport(ticker, verify, max_reply_bytes)
+        self._transport = KeptTransport(ticker, verify, max_reply_bytes, check_address)
 
     def post(
         self,
@@ -293,7 +309,8 @@ def _address(url: str) -> httpx2.URL:
 
 def _not_writable() -> PreparationError:
     return PreparationError(
-        MarkerCode.PROVIDER_CONFIG_INVALID, "the provider's address or a credential cannot stand in a request"
+        MarkerCode.PROVIDER_CONFIG_INVALID,
+        "the address or a header, which may be a credential, cannot stand in a request",
     )
 
 
@@ -302,6 +319,8 @@ def _fault(failure: Exception, exchange: _Exchange, *, is_sending: bool) -> Deli
         fault, words = HttpFault.HTTP_NO_REPLY, "the request was written and no reply came"
     elif isinstance(failure, TimeoutError):
         fault, words = HttpFault.HTTP_TIMEOUT, "no answer in time" if exchange.is_written else "not written in time"
+    elif isinstance(failure, AddressRefused):
+        fault, words = HttpFault.HTTP_ADDRESS_REFUSED, "not connected"
     elif isinstance(failure, ssl.SSLCertVerificationError):
         fault, words = HttpFault.HTTP_TLS, "the certificate cannot be verified"
     else:

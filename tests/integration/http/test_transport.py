@@ -13,8 +13,8 @@ import httpcore2
 import pytest
 
 from messaging.errors import DeliveryError
-from messaging.sms.providers import transport
-from messaging.sms.providers.http import HttpClient, HttpLimits
+from messaging.http import transport
+from messaging.http.client import HttpClient, HttpLimits
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"

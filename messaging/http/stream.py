@@ -1,4 +1,4 @@
-"""The bytes of one kept connection to a provider, each wait for them bounded by the time of the call that uses it.
+"""The bytes of one kept connection to a server, each wait for them bounded by the time of the call that uses it.
 
 Sources: RFC 9112; `sms.md` section 6.1.
 """
