@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -14,9 +15,10 @@ from messaging.db.session import transaction
 from messaging.delivery.request_fields import MAX_ID
 from messaging.errors import MessageRejected, RecordNotFound, shown_value
 from messaging.mail.models import MailSendRecord
-from messaging.requests import SendMail, SendSms
+from messaging.receive.charsets import storable
+from messaging.requests import SendInbox, SendMail, SendSms
 
-RequestT = TypeVar("RequestT", SendMail, SendSms)
+RequestT = TypeVar("RequestT", SendMail, SendSms, SendInbox)
 Member = TypeVar("Member", bound=StrEnum)
 
 
@@ -69,6 +71,39 @@ def number(name: str, value: object) -> int:
 def number_if_given(name: str, value: object) -> int | None:
     """As `number`; None stays None."""
     return None if value is None else number(name, value)
+
+
+def whole_if_given(name: str, value: object) -> int | None:
+    """As `number_if_given`, with 0 and below: a tenant's id. Raises: TypeError, ValueError."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {shown_value(value)}; it is of type int")
+    if not -MAX_ID <= value <= MAX_ID:
+        raise ValueError(f"{name} is {shown_value(value)}; allowed: {-MAX_ID} to {MAX_ID}")
+    return int(value)
+
+
+def text_if_given(name: str, value: object, *, max_chars: int = 255) -> str | None:
+    """A text that narrows a list; None stays None. Raises: TypeError, ValueError; they name the argument."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {shown_value(value)}; it is of type str")
+    if len(value) > max_chars or storable(value) != value:
+        raise ValueError(f"{name} is {shown_value(value)}; allowed: at most {max_chars} characters that can be stored")
+    return value
+
+
+def time_if_given(name: str, value: object) -> datetime | None:
+    """A time that narrows a list; None stays None. Raises: TypeError, ValueError; they name the argument."""
+    if value is None:
+        return None
+    if not isinstance(value, datetime):
+        raise TypeError(f"{name} is {shown_value(value)}; it is of type datetime")
+    if value.utcoffset() is None:
+        raise ValueError(f"{name} is {shown_value(value)}; it needs a time zone")
+    return value
 
 
 def member(name: str, value: object, kind: type[Member]) -> Member:

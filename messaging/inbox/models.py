@@ -36,6 +36,8 @@ class InboxNotification(TenantOwned, Audited, Base):
             unique=True,
             postgresql_where=text("idempotency_key IS NOT NULL"),
         ),
+        # what a listener has not seen
+        Index("ix_inbox_notification_written_in", "tenant_id", "recipient_id", "written_in"),
         # retention
         Index("ix_inbox_notification_created", "created_at", "id"),
     )
@@ -53,6 +55,9 @@ class InboxNotification(TenantOwned, Audited, Base):
     read_at: Mapped[datetime | None] = mapped_column(Timestamp)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     idempotency_key: Mapped[str | None] = mapped_column(String(255))
+    #: The transaction that wrote the row (an `xid8`). Ids are taken before a commit and times at a transaction's
+    #: start, so neither tells what has become visible since somebody looked; this does, beside a snapshot.
+    written_in: Mapped[int] = mapped_column(BigInteger, server_default=text("(pg_current_xact_id()::text)::bigint"))
 
 
 INBOX_NOTIFICATION: Table = InboxNotification.__table__  # type: ignore[assignment]
