@@ -4,7 +4,7 @@ MessagingError
   MessageRejected(ValueError)   acceptance refused the input; raised before anything is written
   ConfigRejected(ValueError)    a server's configuration cannot be saved
     TemplateRejected            a template cannot be saved
-  EntryRejected(ValueError)     what cannot be on the suppression list
+  EntryRejected(ValueError)     what cannot be on the suppression list, or be said of a dead letter
   FileRejected(ValueError)      a file of templates, seeds or entries cannot be used
   IdempotencyKeyBusy            another open transaction holds the key
   PreparationError(marker)      no server, unreadable secret, body too large
@@ -87,7 +87,7 @@ class TemplateRejected(ConfigRejected):
 
 
 class EntryRejected(MessagingError, ValueError):
-    """What cannot be an entry of the suppression list, or cannot be lifted so; nothing was written."""
+    """What cannot be an entry of the suppression list, lift one, or be said of a dead letter; nothing was written."""
 
     def __init__(self, field: str, value: object, reason: str) -> None:
         self.field = field

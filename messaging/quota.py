@@ -29,6 +29,7 @@ from sqlalchemy.orm import Mapped, ORMExecuteState, Session, mapped_column
 
 from messaging import audit
 from messaging.audit import Noted
+from messaging.db import platform
 from messaging.db.base import Audited, Base
 from messaging.db.filters import owning_tenant
 from messaging.errors import TenantContextMissing, TenantMismatch
@@ -251,8 +252,7 @@ def _visible_bucket(tenant_id: int | None) -> int:
 
 def require_platform() -> None:
     """Raises: TenantMismatch, where a tenant acts and not the platform or the system."""
-    if not is_single_tenant() and owning_tenant() not in (None, PLATFORM_TENANT_ID):
-        raise TenantMismatch("monthly limits are set by the platform; a tenant cannot change them")
+    platform.require_platform("monthly limits are set")
 
 
 @event.listens_for(TenantMessageQuota, "before_insert")

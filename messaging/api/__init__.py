@@ -4,6 +4,15 @@ Every call takes `session`, the caller's SQLAlchemy session, and then runs in it
 commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(lambda s: send_mail(..., session=s))`.
 """
 
+from messaging.api.audit import (
+    list_audit_entries,
+)
+from messaging.api.dead_letters import (
+    discard_dead_letter,
+    get_dead_letter,
+    list_dead_letters,
+    resolve_dead_letter,
+)
 from messaging.api.inbox import (
     inbox_unread_count,
     list_inbox,
@@ -126,12 +135,14 @@ __all__ = [
     "change_sms_provider",
     "check_sms_provider",
     "configure",
+    "discard_dead_letter",
     "environment",
     "export_mail_templates",
     "export_sms_templates",
     "export_suppressions",
     "fetch_new_mails",
     "find_subscription",
+    "get_dead_letter",
     "get_received",
     "get_sms_provider",
     "import_mail_templates",
@@ -139,6 +150,8 @@ __all__ = [
     "import_suppressions",
     "inbox_unread_count",
     "lift_suppression",
+    "list_audit_entries",
+    "list_dead_letters",
     "list_inbox",
     "list_mail_servers",
     "list_mail_templates",
@@ -170,6 +183,7 @@ __all__ = [
     "quota_usage",
     "remove_sms_binding",
     "remove_sms_route",
+    "resolve_dead_letter",
     "retry",
     "retry_batch",
     "send_inbox",

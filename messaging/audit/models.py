@@ -24,6 +24,7 @@ class AuditEntry(TenantOwned, Base):
     __tablename__ = "audit_log"
     __table_args__ = (
         Index("ix_audit_log_tenant", "tenant_id", text("id DESC")),
+        Index("ix_audit_log_actor", "tenant_id", "actor", text("id DESC")),
         Index("ix_audit_log_target", "target_type", "target_id", text("id DESC")),
     )
 

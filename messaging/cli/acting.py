@@ -49,6 +49,17 @@ def acting_for(tenant: str | None, *, may_be_all: bool = False) -> Iterator["Eng
             engine.dispose()
 
 
+@contextmanager
+def acting_as_platform() -> Iterator["Engine"]:
+    """As `acting_for`, for what is the platform's alone; with multi-tenancy off, as anybody."""
+    from messaging.settings import load_settings
+    from messaging.tenancy import PLATFORM_TENANT_ID
+
+    is_multi_tenancy = load_settings(dispatch={"nudge": ""}).multi_tenancy
+    with acting_for(str(PLATFORM_TENANT_ID) if is_multi_tenancy else None) as engine:
+        yield engine
+
+
 #: Who acts, in the audit log; the name beside it is that of the account on the machine.
 ACTOR = "command line"
 

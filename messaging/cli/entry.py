@@ -8,7 +8,9 @@ from typing import NoReturn
 import typer
 
 from messaging.cli import (
+    audit_log,
     classify,
+    dead_letters,
     mailboxes,
     programs,
     providers,
@@ -47,6 +49,8 @@ app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(received.received, name="received")
 app.add_typer(tenants.tenant, name="tenant")
+app.add_typer(dead_letters.dead_letter, name="dead-letter")
+app.add_typer(audit_log.audit, name="audit")
 
 
 def main() -> NoReturn:

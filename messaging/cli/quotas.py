@@ -1,13 +1,11 @@
 """`messaging quota show`, `set`: monthly quotas, as the platform's operator sees and sets them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messaging.cli.acting import acting_for, print_json
+from messaging.cli.acting import acting_as_platform, print_json
 from messaging.cli.values import MAX_ID, AsJson, whole_number
 from messaging.errors import ConfigurationError
 
@@ -37,7 +35,7 @@ def show(
     from messaging import api
     from messaging.terminal import print_months
 
-    with _as_the_platform():
+    with acting_as_platform():
         usage = api.quota_usage(tenant)
         months = api.quota_history(tenant) if with_history else []
     if as_json:
@@ -66,20 +64,10 @@ def set_limit(
     if mail is None and sms is None:
         raise ConfigurationError("neither --mail nor --sms is given")
     mails, texts = _limit("mail", mail), _limit("sms", sms)
-    with _as_the_platform():
+    with acting_as_platform():
         api.set_quota_limits(tenant, mail=mails, sms=texts)
         usage = api.quota_usage(tenant)
     typer.echo(_sentence(usage))
-
-
-@contextmanager
-def _as_the_platform() -> Iterator[None]:
-    from messaging.settings import load_settings
-    from messaging.tenancy import PLATFORM_TENANT_ID
-
-    is_multi_tenancy = load_settings(dispatch={"nudge": ""}).multi_tenancy
-    with acting_for(str(PLATFORM_TENANT_ID) if is_multi_tenancy else None):
-        yield
 
 
 def _limit(name: str, text: str | None) -> "int | Unchanged | None":

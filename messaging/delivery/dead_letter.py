@@ -4,6 +4,7 @@ Shared by all tenants and for platform operators only. Triage (resolve, discard)
 """
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +27,7 @@ from messaging.delivery.poison import (
 MAX_ERROR_CHARS = 3000
 
 
-class DeadLetterSource:
+class DeadLetterSource(StrEnum):
     """Where a dead letter comes from."""
 
     #: A record that used up its attempts.
@@ -34,7 +35,15 @@ class DeadLetterSource:
     #: A task message that could never be processed.
     BROKER_POISON = "BROKER_POISON"
 
-    ALL = (SEND_EXHAUSTED, BROKER_POISON)
+
+class DeadLetterStatus(StrEnum):
+    """What an operator said to it; final but for the first."""
+
+    PENDING = "PENDING"
+    #: It was seen to.
+    RESOLVED = "RESOLVED"
+    #: Nothing is to come of it.
+    DISCARDED = "DISCARDED"
 
 
 #: `event_type` of a send that used up its attempts.
@@ -46,8 +55,8 @@ class DeadLetterMessage(Audited, Base):
 
     __tablename__ = "dead_letter_message"
     __table_args__ = (
-        one_of("source", DeadLetterSource.ALL, "source"),
-        one_of("status", ("PENDING", "RESOLVED", "DISCARDED"), "status"),
+        one_of("source", DeadLetterSource, "source"),
+        one_of("status", DeadLetterStatus, "status"),
         Index("ix_dead_letter_message_status", "status", "created_at"),
         Index("ix_dead_letter_message_source", "source", "status"),
         Index("ix_dead_letter_message_original_queue", "original_queue"),
@@ -93,7 +102,7 @@ def store_poison(connection: Connection, message: PoisonMessage, *, record_table
         key = f"{message.task_name}:{record_id}"
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(key, 0))))
         pending = sa.select(table.c.id).where(
-            table.c.status == "PENDING",
+            table.c.status == DeadLetterStatus.PENDING,
             table.c.event_type == PoisonType.TASK_RAISED,
             table.c.task_name == message.task_name,
             table.c.event_id.is_not_distinct_from(record_id),

@@ -64,6 +64,9 @@ def upgrade() -> None:
         "ix_audit_log_target", "audit_log", ["target_type", "target_id", sa.literal_column("id DESC")], unique=False
     )
     op.create_index("ix_audit_log_tenant", "audit_log", ["tenant_id", sa.literal_column("id DESC")], unique=False)
+    op.create_index(
+        "ix_audit_log_actor", "audit_log", ["tenant_id", "actor", sa.literal_column("id DESC")], unique=False
+    )
     op.create_table(
         "captured_message",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -78,8 +81,8 @@ def upgrade() -> None:
         sa.Column("raw", sa.LargeBinary(), nullable=True),
         sa.Column("details", postgresql.JSONB(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_captured_message")),
+        sa.UniqueConstraint("record_id", name=op.f("uq_captured_message_record_id")),
     )
-    op.create_index("ix_captured_message_record", "captured_message", ["record_id"], unique=False)
     op.create_index(
         "ix_captured_message_tenant", "captured_message", ["tenant_id", sa.literal_column("id DESC")], unique=False
     )
@@ -180,6 +183,12 @@ def upgrade() -> None:
     )
     op.create_index("ix_operator_session_expires", "operator_session", ["expires_at"], unique=False)
     op.create_index("ix_operator_session_operator", "operator_session", ["operator_id"], unique=False)
+    op.create_table(
+        "prune_leftover",
+        sa.Column("kind", sa.String(length=50), nullable=False),
+        sa.Column("row_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.PrimaryKeyConstraint("kind", "row_id", name=op.f("pk_prune_leftover")),
+    )
     op.create_table(
         "prune_progress",
         sa.Column("kind", sa.String(length=50), nullable=False),
@@ -423,6 +432,7 @@ def downgrade() -> None:
     op.drop_index("ix_webhook_endpoint_tenant", table_name="webhook_endpoint")
     op.drop_table("webhook_endpoint")
     op.drop_table("prune_progress")
+    op.drop_table("prune_leftover")
     op.drop_index("ix_operator_session_operator", table_name="operator_session")
     op.drop_index("ix_operator_session_expires", table_name="operator_session")
     op.drop_table("operator_session")
@@ -441,8 +451,8 @@ def downgrade() -> None:
     op.drop_index("ix_inbox_notification_created", table_name="inbox_notification")
     op.drop_table("inbox_notification")
     op.drop_index("ix_captured_message_tenant", table_name="captured_message")
-    op.drop_index("ix_captured_message_record", table_name="captured_message")
     op.drop_table("captured_message")
+    op.drop_index("ix_audit_log_actor", table_name="audit_log")
     op.drop_index("ix_audit_log_tenant", table_name="audit_log")
     op.drop_index("ix_audit_log_target", table_name="audit_log")
     op.drop_table("audit_log")
