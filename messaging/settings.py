@@ -288,6 +288,12 @@ class WebhookSettings(_Area):
     transport: WebhookTransportSettings = WebhookTransportSettings()
 
 
+#: What sandbox mode knows recipients by.
+_MAIL_ADDRESS = re.compile(r"[^@\s,<>\"]+@[^@\s,<>\"]+")
+_PHONE_NUMBER = re.compile(r"\+[1-9][0-9]{6,14}")
+_DOMAIN = re.compile(r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*")
+
+
 class SandboxSettings(_Area):
     """What happens to messages instead of being sent."""
 
@@ -298,6 +304,29 @@ class SandboxSettings(_Area):
     redirect_to: CommaList = ()
     #: Domains, mail addresses and numbers (E.164); comma list.
     allow: CommaList = ()
+
+    @field_validator("redirect_to")
+    @classmethod
+    def _one_a_channel(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        allowed = "a mail address and a number such as +4915112345678, at most one of each"
+        kinds = [_recipient_kind(entry, allowed) for entry in value]
+        if "domain" in kinds or len(set(kinds)) < len(kinds):
+            raise ValueError(f"is {', '.join(value)!r}; allowed: {allowed}")
+        return value
+
+    @field_validator("allow")
+    @classmethod
+    def _recipients(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in value:
+            _recipient_kind(entry, "domains, mail addresses, and numbers such as +4915112345678")
+        return value
+
+
+def _recipient_kind(entry: str, allowed: str) -> str:
+    for kind, pattern in (("mail", _MAIL_ADDRESS), ("number", _PHONE_NUMBER), ("domain", _DOMAIN)):
+        if pattern.fullmatch(entry) and not (kind == "domain" and entry.isdigit()):
+            return kind
+    raise ValueError(f"has {entry!r}; allowed: {allowed}")
 
 
 #: An age in days; None keeps for ever.
@@ -571,6 +600,15 @@ class Settings(BaseSettings):
             raise ValueError("MAIL__DEBUG is true; allowed with ENV=production: false, a protocol trace shows mail")
         if self.env == "production" and not self.api.require_auth:
             raise ValueError("API__REQUIRE_AUTH is false; allowed with ENV=production: true")
+        return self
+
+    @model_validator(mode="after")
+    def _sandbox_is_whole(self) -> Self:
+        sandbox = self.sandbox
+        needed = {"redirect": ("REDIRECT_TO", sandbox.redirect_to), "allowlist": ("ALLOW", sandbox.allow)}
+        name, given = needed.get(sandbox.mode, ("", ("none is needed",)))
+        if not given:
+            raise ValueError(f"SANDBOX__{name} is empty; with SANDBOX__MODE={sandbox.mode} allowed: at least one")
         return self
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from sqlalchemy import Table
 
 from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult
+from messaging.sandbox.captured import Composed
 from messaging.suppression import Subject
 
 #: Label of who takes a message while that is not known: not prepared yet, or its configuration is gone.
@@ -130,4 +131,16 @@ class Channel(Protocol):
 
         Raises: DeliveryError when the attempt failed as a whole, PreparationError when what was prepared cannot be
         used any more, ClaimTooOld from the gate, SendDeferred when it must wait for another message that is being sent.
+        """
+
+    def compose(self, claim: Claim, gate: Gate) -> Composed:
+        """What `send` would give its transport, for sandbox mode; nothing leaves.
+
+        Raises: as `send`, but for what the other side says.
+        """
+
+    def redirected(self, content: Mapping[str, Any], recipients: Sequence[str], to: str) -> Mapping[str, Any]:
+        """Changed columns of a prepared record, for sandbox mode: it goes to `to` alone and tells whom it is for.
+
+        Asked of a channel that `SANDBOX__REDIRECT_TO` has a recipient for. No I/O.
         """

@@ -13,6 +13,7 @@ from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.attempt import Delivery, SendWatch, attempt
 from messaging.delivery.channel import Channel
 from messaging.delivery.committer import Committer
+from messaging.delivery.sandboxing import sandboxed
 from messaging.settings import Settings
 
 
@@ -33,6 +34,7 @@ class DeliveryWorker:
     ) -> None:
         self._stopping = threading.Event()
         self._settings = settings
+        channel = sandboxed(channel, settings.sandbox, autocommitting(engine))
         self._commit_engine = create_engine(
             settings,
             pool_size=1,

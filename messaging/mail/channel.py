@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, Table
 
+from messaging.category import MARKER_CATEGORY, MarkerCode
 from messaging.clock import Clock, Ticker
 from messaging.config_cache import Config, ConfigCache
 from messaging.delivery.channel import Claim, RateLimits
@@ -15,16 +16,19 @@ from messaging.errors import DeliveryError, PreparationError
 from messaging.files import FileStore, readable_by
 from messaging.mail.addresses import from_canonical
 from messaging.mail.attached_files import AttachedFile
-from messaging.mail.attachments import open_all
+from messaging.mail.attachments import Opened, open_all
+from messaging.mail.message import Message, SourceFailed
 from messaging.mail.mime import MailContent, MessageBuildError, build
 from messaging.mail.models import MAIL_SEND_RECORD, MAIL_SEND_SERVER_CONFIG, MAIL_TEMPLATE
 from messaging.mail.preparation import PREPARED_COLUMNS, Sources, has_template, prepare_mail
+from messaging.mail.redirecting import redirected
 from messaging.mail.servers import find_visible_by_id, smtp_server, tiers
 from messaging.mail.signing import is_signing, signed
 from messaging.mail.smtp import Envelope, SmtpServer, SmtpTransport
 from messaging.mail.smtp_replies import FaultCode
 from messaging.mail.templates import find_template
 from messaging.requests import BodyMode, Priority
+from messaging.sandbox.captured import Composed
 from messaging.settings import Settings
 from messaging.suppression import Subject, mail_address
 from messaging.templates.lookup import TemplateCache
@@ -128,10 +132,37 @@ class MailChannel:
         config = find_visible_by_id(record, self._configs)
         if not record["attachments"]:
             return self._send(record, config, (), recipients, gate)
+        with closing(self._opened(record, gate)) as opened:
+            return self._send(record, config, opened.files, recipients, gate)
+
+    def compose(self, claim: Claim, gate: Gate) -> Composed:
+        """The message as `send` would hand it over, signature and attachments included."""
+        record = claim.content
+        config = find_visible_by_id(record, self._configs)
+        try:
+            if not record["attachments"]:
+                raw = b"".join(_message(record, config, ()).chunks())
+            else:
+                with closing(self._opened(record, gate)) as opened:
+                    raw = b"".join(_message(record, config, opened.files).chunks())
+        except SourceFailed as exc:
+            marker = MarkerCode.ATTACHMENT_UNAVAILABLE
+            raise DeliveryError(MARKER_CATEGORY[marker], marker, str(exc)) from exc
+        return Composed(
+            sender=record["from_address"],
+            subject=record["subject"],
+            raw=raw,
+            details={"envelope_sender": record["envelope_sender"], "server_config_id": config["id"]},
+        )
+
+    def redirected(self, content: Mapping[str, Any], recipients: Sequence[str], to: str) -> Mapping[str, Any]:
+        """See `messaging.mail.redirecting`."""
+        return redirected(content, recipients, to)
+
+    def _opened(self, record: Mapping[str, Any], gate: Gate) -> Opened:
         tenants = readable_by(record["tenant_id"], record["scope"])
         limit = self._settings.mail.max_attachment_bytes
-        with closing(open_all(record["attachments"], self._files, tenants, max_bytes=limit, gate=gate)) as opened:
-            return self._send(record, config, opened.files, recipients, gate)
+        return open_all(record["attachments"], self._files, tenants, max_bytes=limit, gate=gate)
 
     def _send(
         self,
@@ -142,12 +173,7 @@ class MailChannel:
         gate: Gate,
     ) -> Mapping[str, RecipientResult]:
         server = self._server(config)
-        try:
-            message = build(content_of(record), files)
-        except MessageBuildError as exc:
-            raise DeliveryError(FaultCode.SMTP_MESSAGE.category, FaultCode.SMTP_MESSAGE, f"build: {exc}") from exc
-        if is_signing(config):
-            message = signed(message, config, signed_at=record["prepared_at"])
+        message = _message(record, config, files)
         return self._transport.send(server, Envelope(record["envelope_sender"], recipients), message, gate)
 
     def _server(self, config: Config) -> SmtpServer:
@@ -158,6 +184,15 @@ class MailChannel:
                 self._servers.clear()
             kept = self._servers[config["id"]] = config, smtp_server(config)
         return kept[1]
+
+
+def _message(record: Mapping[str, Any], config: Config, files: Sequence[AttachedFile]) -> Message:
+    """A prepared record's message, signed where its server wants that."""
+    try:
+        message = build(content_of(record), files)
+    except MessageBuildError as exc:
+        raise DeliveryError(FaultCode.SMTP_MESSAGE.category, FaultCode.SMTP_MESSAGE, f"build: {exc}") from exc
+    return signed(message, config, signed_at=record["prepared_at"]) if is_signing(config) else message
 
 
 def envelope_recipients(record: Mapping[str, Any]) -> list[str]:

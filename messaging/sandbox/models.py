@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Identity, Index, LargeBinary, String, Table, Text, func, text
+from sqlalchemy import BigInteger, Identity, Index, LargeBinary, String, Table, Text, UniqueConstraint, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -17,7 +17,8 @@ class CapturedMessage(TenantOwned, Base):
     __tablename__ = "captured_message"
     __table_args__ = (
         Index("ix_captured_message_tenant", "tenant_id", text("id DESC")),
-        Index("ix_captured_message_record", "record_id"),
+        # However often a record is attempted, what it would have sent is kept once.
+        UniqueConstraint("record_id"),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)

@@ -15,6 +15,7 @@ from messaging.delivery.gate import Gate
 from messaging.delivery.recipients import RecipientResult, RecipientStatus
 from messaging.errors import DeliveryError, PreparationError
 from messaging.http.client import HttpClient
+from messaging.sandbox.captured import Composed
 from messaging.settings import Settings
 from messaging.sms.acceptance import CHANNEL, MAX_CONTENT_CHARS
 from messaging.sms.look_up import take_found
@@ -155,6 +156,22 @@ class SmsChannel:
         if not isinstance(answer, Accepted):
             raise TypeError(f"the adapter of {config.provider_type} answered neither Accepted nor Rejected")
         return {number: _accepted(answer, f"taken by {provider.label}")}
+
+    def compose(self, claim: Claim, gate: Gate) -> Composed:
+        """The text, and what else the provider would be told."""
+        record, config = claim.content, self._config(claim)
+        told = ("provider_type", "provider_config_id", "region_code", "sign_name", "external_template_id")
+        return Composed(
+            sender=config["sender_number"] or config["sender_id"],
+            content=record["content"],
+            details={name: record[name] for name in (*told, "template_params", "encoding", "segments")},
+        )
+
+    def redirected(self, content: Mapping[str, Any], recipients: Sequence[str], to: str) -> Mapping[str, Any]:
+        """By the provider of the number it is for; a provider that has the text itself sends that as it is."""
+        [number] = recipients
+        text = f"(to {number}) {content['content'] or ''}".rstrip()
+        return {"phone_number": to, "region_code": region_of(to), "content": text[:MAX_CONTENT_CHARS]}
 
     def _config(self, claim: Claim) -> Config:
         try:
