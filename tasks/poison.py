@@ -74,6 +74,7 @@ def archive(message: PoisonMessage) -> None:
         logger.warning("message could not be processed, as one before it", extra=facts)
     else:
         logger.error("message could not be processed and is archived", extra=facts | {"dead_letter_id": dead_letter_id})
+        process.alerting.tell(dead_letter_id)
 
 
 class PoisonConsumer(Consumer):

@@ -30,6 +30,7 @@ from messaging.db.engine import autocommitting, check_server, create_engine
 from messaging.delivery.hints import BEAT_ALIVE_KEY, WorkerHints, live_workers
 from messaging.delivery.worker import DeliveryWorker
 from messaging.errors import ConfigurationError
+from messaging.mail.alerts import Alerting
 from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
 from messaging.receive.polling import MAIL_FETCH
 from messaging.settings import Settings, load_settings
@@ -73,6 +74,8 @@ class WorkerProcess:
         )
         #: Which tenants are told what becomes of their messages.
         self.endpoints = EndpointWatch(ttl_seconds=settings.config_cache_ttl_seconds, ticker=boot_seconds)
+        #: Over the same connection.
+        self.alerting = Alerting(self.archive_engine, self.redis, settings, utc_now)
         self.stopping = threading.Event()
         self._has_ended = threading.Event()
         self._threads = threads
