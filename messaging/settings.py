@@ -139,6 +139,14 @@ class DeadLetterSettings(_Area):
     #: Mail addresses that are told of a message that no worker could process; comma list.
     alert_recipients: CommaList = ()
 
+    @field_validator("alert_recipients")
+    @classmethod
+    def _are_addresses(cls, recipients: tuple[str, ...]) -> tuple[str, ...]:
+        for one in recipients:
+            if not _MAIL_ADDRESS.fullmatch(one):
+                raise ValueError(f"has {one!r}; allowed: mail addresses such as operations@example.com")
+        return recipients
+
 
 def _is_time_zone(name: str) -> str:
     # The machine's own (`localtime`) is none that PostgreSQL knows, which counts the month.
