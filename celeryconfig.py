@@ -27,7 +27,10 @@ task_default_queue = _queues.control
 # As objects: Flower asks them for their names before the workers have told it of theirs, and fails on a mapping.
 task_queues = [
     _Queue(name, _Exchange(name, type="direct"), routing_key=name)
-    for name in (_queues.control, _queues.mail_send, _queues.sms_send, _queues.mail_request, _queues.mail_fetch)
+    for name in (
+        *(_queues.control, _queues.mail_send, _queues.sms_send, _queues.webhook_send),
+        *(_queues.mail_request, _queues.mail_fetch),
+    )
 ]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
 task_create_missing_queues = False
@@ -38,6 +41,7 @@ task_routes = {
     "messaging.heartbeat": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
     "messaging.deliver_sms": {"queue": _queues.sms_send},
+    "messaging.deliver_webhook": {"queue": _queues.webhook_send},
     "messaging.mail_request": {"queue": _queues.mail_request},
     "messaging.fetch_tick": {"queue": _queues.control},
     "messaging.fetch_mailbox": {"queue": _queues.mail_fetch},
@@ -61,7 +65,7 @@ beat_schedule = {
             "args": (channel,),
             "options": {"expires": _dispatch.tick_expires_seconds},
         }
-        for channel in ("mail", "sms")
+        for channel in ("mail", "sms", "webhook")
     },
     "sweep": {
         "task": "messaging.sweep",

@@ -79,6 +79,8 @@ class MarkerCode(StrEnum):
     ATTACHMENT_UNAVAILABLE = "ATTACHMENT_UNAVAILABLE"
     #: No usable server: none configured, or the pinned one is not there or not the tenant's.
     CONFIG_NOT_RESOLVABLE = "CONFIG_NOT_RESOLVABLE"
+    #: The webhook's endpoint is disabled, by an operator or because it answered 410 Gone.
+    ENDPOINT_DISABLED = "ENDPOINT_DISABLED"
     #: A stored secret cannot be decrypted with any key of `SECRETS_KEYS`.
     CREDENTIAL_UNREADABLE = "CREDENTIAL_UNREADABLE"
     #: Preparation raised something nobody foresaw.
@@ -123,6 +125,7 @@ MARKER_CATEGORY: dict[MarkerCode, ErrorCategory] = {
     MarkerCode.ATTACHMENT_TOO_LARGE: ErrorCategory.INVALID_INPUT,
     MarkerCode.ATTACHMENT_UNAVAILABLE: ErrorCategory.TRANSIENT,
     MarkerCode.CONFIG_NOT_RESOLVABLE: ErrorCategory.AUTH,
+    MarkerCode.ENDPOINT_DISABLED: ErrorCategory.AUTH,
     MarkerCode.CREDENTIAL_UNREADABLE: ErrorCategory.AUTH,
     MarkerCode.PREPARE_FAILED: ErrorCategory.UNKNOWN,
     MarkerCode.UNEXPECTED: ErrorCategory.UNKNOWN,

@@ -16,6 +16,7 @@ from messaging.errors import RecordNotFound
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.settings import Settings
 from messaging.sms.models import SMS_SEND_RECORD
+from messaging.webhooks.models import WEBHOOK_SEND_RECORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,12 @@ def _sms_recipients(content: Mapping[str, Any]) -> Sequence[str]:
     return recipients(content)
 
 
+def _webhook_recipients(content: Mapping[str, Any]) -> Sequence[str]:
+    from messaging.webhooks.channel import recipients
+
+    return recipients(content)
+
+
 CHANNELS: Mapping[str, ChannelFacts] = {
     "mail": ChannelFacts(
         name="mail",
@@ -58,6 +65,13 @@ CHANNELS: Mapping[str, ChannelFacts] = {
         table=SMS_SEND_RECORD,
         recipients=_sms_recipients,
         queue=lambda settings: settings.queues.sms_send,
+    ),
+    "webhook": ChannelFacts(
+        name="webhook",
+        provider="http",
+        table=WEBHOOK_SEND_RECORD,
+        recipients=_webhook_recipients,
+        queue=lambda settings: settings.queues.webhook_send,
     ),
 }
 

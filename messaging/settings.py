@@ -282,9 +282,9 @@ class SmsSettings(_Area):
 class WebhookTransportSettings(_Area):
     """Connections to the endpoints of webhooks."""
 
-    #: Seconds to connect.
+    #: Seconds for a TCP connection with TLS, name look-up included.
     connection_timeout_seconds: Seconds = 5
-    #: Seconds to wait for the answer.
+    #: Seconds to write an event, and to wait for the whole answer.
     read_timeout_seconds: Seconds = 15
     #: Whether endpoints may lie in private networks or on this host, and be called without TLS.
     allow_private: bool = False
@@ -682,6 +682,9 @@ def _inequalities(s: Settings) -> list[tuple[bool, str]]:
     attempt = d.chunk_hold_seconds + d.prepare_max_seconds + d.send_max_seconds
     send = t.connection_timeout_seconds + t.read_timeout_seconds + d.reply_wait_seconds
     call = http.connection_timeout_seconds + http.read_timeout_seconds + d.reply_wait_seconds
+    hook = s.webhooks.transport
+    told = hook.connection_timeout_seconds + hook.read_timeout_seconds
+    told += min(hook.read_timeout_seconds, d.reply_wait_seconds)
     reconnected = db.connect_timeout_seconds + 2 * COMMIT_RETRY_SECONDS + d.commit_timeout_seconds
     stopped = d.reply_wait_seconds + d.group_window_seconds + d.commit_timeout_seconds + 5
     return [
@@ -704,6 +707,11 @@ def _inequalities(s: Settings) -> list[tuple[bool, str]]:
             call <= d.send_max_seconds,
             "I3: SMS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + READ_TIMEOUT + DELIVERY__REPLY_WAIT_SECONDS"
             f" is {call:g}; allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
+        ),
+        (
+            told <= d.send_max_seconds,
+            "I3: WEBHOOKS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS + 2 x READ_TIMEOUT"
+            f" is {told:g}; allowed: at most DELIVERY__SEND_MAX_SECONDS, {d.send_max_seconds:g}",
         ),
         (
             sw.cooldown_seconds >= reconnected,

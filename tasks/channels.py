@@ -42,5 +42,24 @@ def _build_sms(engine: Engine, settings: Settings) -> BuiltChannel:
     return BuiltChannel(channel, lambda: None, client.close)
 
 
+def _build_webhook(engine: Engine, settings: Settings) -> BuiltChannel:
+    from messaging.http.client import HttpClient, HttpLimits
+    from messaging.tcp import any_address
+    from messaging.webhooks.addresses import check_public
+    from messaging.webhooks.channel import MAX_REPLY_BYTES, WebhookChannel
+
+    client = HttpClient(
+        HttpLimits.of_webhooks(settings),
+        max_reply_bytes=MAX_REPLY_BYTES,
+        check_address=any_address if settings.webhooks.transport.allow_private else check_public,
+    )
+    channel = WebhookChannel(engine, settings, client, clock=utc_now, ticker=boot_seconds)
+    return BuiltChannel(channel, lambda: None, client.close)
+
+
 #: By the channel's name.
-BUILDERS: dict[str, Callable[[Engine, Settings], BuiltChannel]] = {"mail": _build_mail, "sms": _build_sms}
+BUILDERS: dict[str, Callable[[Engine, Settings], BuiltChannel]] = {
+    "mail": _build_mail,
+    "sms": _build_sms,
+    "webhook": _build_webhook,
+}

@@ -25,6 +25,12 @@ def deliver_sms(pairs: list[list[int]]) -> dict[str, int]:
     return dict.fromkeys(RESULTS, 0) | worker.process().deliver("sms", _checked(pairs))
 
 
+@app.task(name="messaging.deliver_webhook")
+def deliver_webhook(pairs: list[list[int]]) -> dict[str, int]:
+    """Deliver webhooks; answers counts by what became of the records."""
+    return dict.fromkeys(RESULTS, 0) | worker.process().deliver("webhook", _checked(pairs))
+
+
 def _checked(pairs: Any) -> list[list[int]]:
     """Raises: WrongArguments for what no tick publishes."""
     match pairs:

@@ -28,13 +28,15 @@ class Suppressing:
         self.unread: dict[int, tuple[Claim, Exception]] = {}
 
     def load(self, claims: Sequence[Claim]) -> None:
-        """Look up all recipients of these records that are still open: one query. Raises what the driver raises."""
+        """Look up all recipients of these records that are still open: one query at most. Raises what the driver raises."""
         wanted: list[Wanted] = []
         for claim in claims:
             try:
                 wanted += self._channel.subject(claim.content).wanted(claim.tenant_id)
             except Exception as exc:  # noqa: BLE001 - one record's bug must not touch the others
                 self.unread[claim.record_id] = claim, exc
+        if not wanted:
+            return
         with self._engine.connect() as connection:
             self._found = suppression.find(connection, self._channel.name, wanted)
 

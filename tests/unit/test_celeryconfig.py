@@ -58,13 +58,14 @@ def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
         QUEUES__CONTROL="ctl",
         QUEUES__MAIL_SEND="out",
         QUEUES__SMS_SEND="text",
+        QUEUES__WEBHOOK_SEND="hook",
         QUEUES__MAIL_REQUEST="asked",
         QUEUES__MAIL_FETCH="in",
     )
     assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
     queues = {queue.name for queue in config["task_queues"]}
     assert {route["queue"] for route in config["task_routes"].values()} == queues
-    assert queues == {"ctl", "out", "text", "asked", "in"}
+    assert queues == {"ctl", "out", "text", "hook", "asked", "in"}
     assert config["task_default_queue"] == "ctl"
 
 
