@@ -6,18 +6,20 @@ revoked, and an operator who was disabled, are known everywhere within that time
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 import anyio.to_thread
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from starlette.requests import Request
 
-from messaging.access import secrets, tokens
+from messaging.access import secrets, sessions, tokens
 from messaging.access.roles import PERMISSIONS
-from messaging.access.tokens import TokenCaller
 from messaging.clock import Ticker
+from messaging.settings import ApiSettings
 from messaging.web.auth import Identity
 from messaging.web.errors import ApiError
 from messaging.web.limits import Buckets, caller_of, retry_after
+from messaging.web.sign_in import COOKIE, require_same_origin
 
 #: Seconds for which a caller is known without asking.
 KEPT_SECONDS = 1.0
@@ -55,46 +57,71 @@ class Kept:
 class Credentials:
     """See `Authenticator`."""
 
-    def __init__(self, engine: Engine, look_ups: Buckets, ticker: Ticker) -> None:
-        """`look_ups` bounds, for each address, how many unknown credentials are asked the database about."""
-        # Each look-up is a transaction of its own.
+    def __init__(self, engine: Engine, settings: ApiSettings, look_ups: Buckets, ticker: Ticker) -> None:
+        """`look_ups` bounds, for each address, how many credentials that are not kept the database is asked about."""
         self._engine = engine
+        self._idle_minutes = settings.session_idle_minutes
         self._look_ups = look_ups
         self._kept = Kept(ticker)
 
     async def authenticate(self, request: Request) -> Identity | None:
         """See `Authenticator`. A token comes before a cookie: whoever sends one means it."""
-        token = _bearer(request.headers.get("authorization"))
-        if token is None or not tokens.has_shape(token):
+        header = request.headers.get("authorization")
+        if header is not None:
+            token = _bearer(header)
+            return await self._known(request, token, self._of_token) if tokens.has_shape(token) else None
+        cookie = request.cookies.get(COOKIE)
+        if not cookie:
             return None
-        key = secrets.hashed(token)
+        identity = await self._known(request, cookie, self._of_session)
+        if identity is not None:
+            require_same_origin(request)
+        return identity
+
+    def forget(self, secret: str) -> None:
+        """Ask the database again whose it is: a session has ended."""
+        self._kept.forget(secrets.hashed(secret))
+
+    async def _known(
+        self, request: Request, secret: str, find: Callable[[Connection, str], Identity | None]
+    ) -> Identity | None:
+        key = secrets.hashed(secret)
         kept = self._kept.get(key)
         if kept is not None:
             return kept[0]
         seconds = self._look_ups.take(caller_of(request.client.host if request.client else None))
         if seconds:
             raise ApiError(429, "too many unknown credentials of one address", headers=retry_after(seconds))
-        return await anyio.to_thread.run_sync(self._find, key)
+        return await anyio.to_thread.run_sync(self._find, key, find)
 
-    def _find(self, key: str) -> Identity | None:
+    def _find(self, key: str, find: Callable[[Connection, str], Identity | None]) -> Identity | None:
         with self._engine.begin() as connection:
-            caller = tokens.find_caller(connection, key)
-        identity = None if caller is None else _identity(caller)
+            identity = find(connection, key)
         self._kept.put(key, identity)
         return identity
 
+    def _of_token(self, connection: Connection, key: str) -> Identity | None:
+        caller = tokens.find_caller(connection, key)
+        if caller is None:
+            return None
+        return Identity(
+            f"token:{caller.id}", caller.tenant_id, PERMISSIONS[caller.role], caller.user_id, user_name=caller.name
+        )
 
-def _bearer(header: str | None) -> str | None:
-    """The token of RFC 6750 section 2.1."""
-    scheme, _, token = (header or "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None
+    def _of_session(self, connection: Connection, key: str) -> Identity | None:
+        caller = sessions.find_caller(connection, key, idle_minutes=self._idle_minutes)
+        if caller is None:
+            return None
+        return Identity(
+            f"operator:{caller.id}",
+            caller.tenant_id,
+            PERMISSIONS[caller.role],
+            caller.user_id,
+            user_name=caller.display_name or caller.user_name,
+        )
 
 
-def _identity(caller: TokenCaller) -> Identity:
-    return Identity(
-        actor=f"token:{caller.id}",
-        tenant_id=caller.tenant_id,
-        permissions=PERMISSIONS[caller.role],
-        user_id=caller.user_id,
-        user_name=caller.name,
-    )
+def _bearer(header: str) -> str:
+    """The token of RFC 6750 section 2.1; empty for another scheme."""
+    scheme, _, token = header.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

@@ -23,6 +23,7 @@ from messaging.web.credentials import Credentials
 from messaging.web.errors import ApiError
 from messaging.web.limits import Buckets, Limits
 from messaging.web.paths import BASE
+from messaging.web.sign_in import COOKIE, Attempts
 
 #: Methods that a path may have.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -56,8 +57,10 @@ def create_api(
         app.add_exception_handler(kind, _answer)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     addresses = Buckets(limits.per_address, max_callers=limits.max_callers, ticker=ticker)
-    used = authenticator or (Credentials(engine, addresses, ticker) if settings.api.require_auth else Everybody())
-    app.state.authenticator = used
+    own = Credentials(engine, settings.api, addresses, ticker)
+    used = authenticator or (own if settings.api.require_auth else Everybody())
+    app.state.authenticator, app.state.credentials = used, own
+    app.state.attempts = Attempts(limits.max_callers, ticker)
     gated: ASGIApp = Gate(app, used, settings.api, limits, addresses, ticker)
     if settings.api.cors_origins:
         # No credentials: a cookie is for our own pages, others send a token.
@@ -94,7 +97,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         document = FastAPI.openapi(app)
         document.setdefault("components", {})["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer", "description": "An API token, `msg_...`."},
-            "session": {"type": "apiKey", "in": "cookie", "name": "messaging_session", "description": "Signed in."},
+            "session": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Signed in."},
         }
         app.openapi_schema = document
     return app.openapi_schema

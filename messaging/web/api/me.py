@@ -3,7 +3,7 @@
 from messaging import tenancy
 from messaging.access.roles import Permission
 from messaging.web.api.resource import Caller, Resource, needs
-from messaging.web.api.shapes import Shown, TenantId
+from messaging.web.api.shapes import Shown, TenantId, UserId
 
 routes = Resource("access")
 
@@ -16,7 +16,7 @@ class Me(Shown):
     #: Whose rows it reads and writes; -1 is the platform, 0 the only tenant while multi-tenancy is off.
     tenant_id: TenantId
     #: The person of the application it acts for.
-    user_id: TenantId | None
+    user_id: UserId | None
     user_name: str | None
     permissions: list[Permission]
 

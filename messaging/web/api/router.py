@@ -3,6 +3,7 @@
 from messaging.web.api import (
     audit,
     dead_letters,
+    inbox,
     me,
     operators,
     session,
@@ -12,6 +13,7 @@ from messaging.web.api.resource import Resource
 
 #: A new resource is one line above and one here.
 RESOURCES: tuple[Resource, ...] = (
+    inbox.routes,
     me.routes,
     tokens.routes,
     session.routes,

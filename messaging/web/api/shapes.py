@@ -78,13 +78,15 @@ Id = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _ID_PATTERN, "examples": ["42"]}),
 ]
-#: A tenant's id, or a person's of the application: also 0 and below.
+#: A tenant's id: also 0 and below.
 TenantId = Annotated[
     int,
     BeforeValidator(_whole),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^-?[0-9]{1,19}$", "examples": ["7"]}),
 ]
+#: A person's id in the application, which makes it.
+UserId = TenantId
 #: A moment, in UTC.
 Time = Annotated[AwareDatetime, BeforeValidator(_time_text), AfterValidator(_utc)]
 #: Text that PostgreSQL can hold.

@@ -13,7 +13,7 @@ from messaging.db.own_rows import get_own
 from messaging.web.api.granting import may_grant
 from messaging.web.api.lists import Numbered, Page, page
 from messaging.web.api.resource import Caller, DbSession, Resource, needs
-from messaging.web.api.shapes import Given, Id, Shown, TenantId, Text, Time
+from messaging.web.api.shapes import Given, Id, Shown, Text, Time, UserId
 
 routes = Resource("access")
 
@@ -28,7 +28,7 @@ class TokenShown(Shown):
     #: Its first characters.
     prefix: str
     role: Role
-    user_id: TenantId | None
+    user_id: UserId | None
     expires_at: Time | None
     revoked_at: Time | None
     #: To the minute.
@@ -51,7 +51,7 @@ class TokenGiven(Given):
     name: Text = Field(min_length=1, max_length=100)
     role: Role
     #: The person of the application whose inbox it may read.
-    user_id: TenantId | None = None
+    user_id: UserId | None = None
     expires_at: Time | None = None
 
 
