@@ -24,7 +24,8 @@ from tests.integration.delivery.records import Records
 #: What a test may leave behind.
 TABLES = (
     "mail_send_record, sms_send_record, mail_send_server_config, sms_provider_config, mail_template, stored_file,"
-    " send_attempt, dead_letter_message, tenant_message_quota, tenant_message_usage, suppression, mail_receive_record"
+    " send_attempt, dead_letter_message, tenant_message_quota, tenant_message_usage, suppression, mail_receive_record,"
+    " captured_message, webhook_endpoint, webhook_send_record"
 )
 
 
