@@ -20,6 +20,7 @@ from messaging.category import ErrorCategory
 from messaging.clock import boot_seconds
 from messaging.db.engine import autocommitting
 from messaging.delivery import statements
+from messaging.delivery.announcing import NOBODY, Announcer
 from messaging.delivery.channel import Channel, Claim
 from messaging.delivery.claim import Pair, claim
 from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE
@@ -129,6 +130,8 @@ class Records:
         self.kind = KINDS[channel.name]
         self.retry = retry or RetrySettings(max_retries=MAX_RETRIES)
         self.rng = random.Random(7)
+        #: Told of every change.
+        self.announcer: Announcer = NOBODY
 
     # Rows
 
@@ -184,12 +187,14 @@ class Records:
         """A bounce about these recipients, or about nobody by name."""
         reported = [ReportedRecipient((r,), code) for r in recipients] or [ReportedRecipient(code=code)]
         with Session(self.engine) as session:
-            return mark_bounced(session, record_id, reported, origin="a test", suppresses=False)
+            return mark_bounced(
+                session, record_id, reported, origin="a test", suppresses=False, announcer=self.announcer
+            )
 
     def read_by_someone(self, record_id: int) -> Effect:
         """A read receipt."""
         with Session(self.engine) as session:
-            return mark_read(session, record_id, at=None)
+            return mark_read(session, record_id, at=None, announcer=self.announcer)
 
     def shift(self, seconds: float, *record_ids: int) -> None:
         """Let time pass: move every time of these records (of all, when none is named) into the past."""
@@ -213,7 +218,7 @@ class Records:
         return lease(self.engine, self.kind.table, count=count, lease_seconds=seconds, cursor=cursor)
 
     def claim(self, pairs: Iterable[Pair], ticker: Callable[[], float] = boot_seconds) -> list[Claim]:
-        return claim(self.engine, self.channel, list(pairs), ticker).claims
+        return claim(self.engine, self.channel, list(pairs), ticker, self.announcer).claims
 
     def claim_now(self, *record_ids: int) -> list[Claim]:
         """Claim records whatever their version is."""
@@ -258,7 +263,7 @@ class Records:
     def write(self, *outcomes: Outcome, is_repeat: bool = False) -> dict[tuple[int, int], str]:
         """Commit outcomes as one group."""
         with self.engine.connect() as connection:
-            return OutcomeWriter(self.channel, "worker-1", boot_seconds).write(
+            return OutcomeWriter(self.channel, "worker-1", boot_seconds, self.announcer).write(
                 connection, outcomes, is_repeat=is_repeat
             )
 
@@ -281,7 +286,9 @@ class Records:
     def sweep(self, *, stale: float = STALE, limit: int = 200, max_retries: int = MAX_RETRIES) -> dict[int, str]:
         """One sweep statement; new status by id."""
         parameters = self.sweep_parameters(stale=stale, limit=limit, max_retries=max_retries, kind=self.kind)
-        moved = self.run(statements.sweep(self.kind.table), **parameters)
+        with self.engine.connect() as connection:
+            announcement = self.announcer.find(connection, self.kind.name)
+        moved = self.run(statements.sweep(self.kind.table, announcement), **parameters)
         return {row.id: row.status for row in moved}
 
     @staticmethod
