@@ -10,11 +10,11 @@ from sqlalchemy import Engine
 
 from messaging.clock import Ticker, boot_seconds, utc_now
 from messaging.embedded import Postgres
+from messaging.http.client import HttpClient, HttpLimits
 from messaging.mail.channel import MailChannel
 from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
 from messaging.sms.channel import SmsChannel
-from messaging.http.client import HttpClient, HttpLimits
 from messaging.tenancy import use_multi_tenancy
 from tests.conftest import TEMPLATE
 from tests.far_end.smtp_server import ScriptedSmtpServer

@@ -21,8 +21,8 @@ import pytest
 from twilio.request_validator import RequestValidator
 
 from messaging.demo.text_server import ACCOUNT, OPTED_OUT, SENDER, SWITCHED_OFF, THROTTLED, TOKEN_VARIABLE
-from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig
 from messaging.http.client import HttpClient, HttpLimits
+from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig
 from messaging.sms.providers.twilio import Twilio
 
 PATIENCE_SECONDS = 30.0
