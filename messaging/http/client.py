@@ -1,4 +1,4 @@
-"""HTTP calls to providers and webhooks: kept connections, bounded in time and size, and an answer to "was the request written".
+"""HTTP calls of ours: kept connections, bounded in time and size, and an answer to "was the request written".
 
 What a reply means is for the caller to say. Redirects are not followed, certificates are verified, nothing is logged.
 The calls go through httpx2, over the transport of `transport.py`. Sources: RFC 9110; `sms.md` sections 6.1, 6.2.
