@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from sqlalchemy import Select, select
 
-from messaging import field_checks
 from messaging.errors import ConfigRejected
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.mail.server_admin import new_server
@@ -21,7 +20,7 @@ from messaging.sms.models import SmsProviderConfig, SmsProviderRegion, SmsTempla
 from messaging.sms.provider_admin import new_provider
 from messaging.sms.provider_checks import SECRET_FIELDS as PROVIDER_SECRETS
 from messaging.sms.provider_checks import ProviderFields
-from messaging.sms.regions import region_code
+from messaging.sms.route_checks import BindingFields, RouteFields, checked_binding, checked_route
 from messaging.sms.template_checks import DEFAULTS as SMS_DEFAULTS
 from messaging.sms.template_checks import FIELDS as SMS_FIELDS
 from messaging.sms.template_checks import check_template as check_sms_template
@@ -74,7 +73,7 @@ def _new_sms_template(_tenant_id: int, fields: dict[str, Any]) -> SmsTemplate:
 
 def _new_route(_tenant_id: int, fields: dict[str, Any]) -> SmsProviderRegion:
     given = {"region_code": None} | fields
-    return SmsProviderRegion(**field_checks.checked(given, _ROUTE_CHECKS, what="a route", secrets=()))
+    return SmsProviderRegion(**checked_route(given))
 
 
 def _routes_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
@@ -85,7 +84,7 @@ def _routes_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
 
 def _new_binding(_tenant_id: int, fields: dict[str, Any]) -> SmsTemplateProviderBinding:
     given = {"region_code": None} | fields
-    return SmsTemplateProviderBinding(**field_checks.checked(given, _BINDING_CHECKS, what="a binding", secrets=()))
+    return SmsTemplateProviderBinding(**checked_binding(given))
 
 
 def _bindings_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
@@ -97,28 +96,6 @@ def _bindings_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
         t.region_code == row.region_code,
     )
 
-
-def _region(is_required: bool) -> field_checks.Check:
-    return lambda value: region_code(value, is_required=is_required)
-
-
-_ID = field_checks.number(1, 2**63 - 1)
-_PRIORITY = field_checks.number(-field_checks.MAX_NUMBER, field_checks.MAX_NUMBER)
-_ROUTE_CHECKS: Mapping[str, field_checks.Check] = {
-    "provider_config_id": _ID,
-    "region_code": _region(is_required=True),
-    "priority": _PRIORITY,
-    "active": field_checks.switch,
-}
-_BINDING_CHECKS: Mapping[str, field_checks.Check] = {
-    "template_id": _ID,
-    "provider_config_id": _ID,
-    "region_code": _region(is_required=False),
-    "external_template_id": field_checks.text(100),
-    "sign_name": field_checks.text(50),
-    "priority": _PRIORITY,
-    "active": field_checks.switch,
-}
 
 #: Fields of a template that hold ids of one database.
 _IDS = ("preferred_server_config_id", "attachments")
@@ -162,7 +139,7 @@ MODELS = {
     ),
     SmsProviderRegion.__tablename__: Model(
         SmsProviderRegion,
-        tuple(_ROUTE_CHECKS),
+        tuple(RouteFields.__annotations__),
         frozenset(),
         _new_route,
         None,
@@ -171,7 +148,7 @@ MODELS = {
     ),
     SmsTemplateProviderBinding.__tablename__: Model(
         SmsTemplateProviderBinding,
-        tuple(_BINDING_CHECKS),
+        tuple(BindingFields.__annotations__),
         frozenset(),
         _new_binding,
         None,

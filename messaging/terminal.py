@@ -16,7 +16,7 @@ from messaging.delivery.stories import AttemptStory
 from messaging.doctor import Finding, Level
 from messaging.mail.records import RecipientStory, Story
 from messaging.mail.server_admin import ServerLine
-from messaging.mail.template_tools import TemplateLine
+from messaging.mail.template_admin import TemplateLine
 from messaging.quota import MonthUsage
 from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
 from messaging.receive.mailbox_checks import INBOX
@@ -25,7 +25,7 @@ from messaging.sms.explaining import RouteExplanation
 from messaging.sms.provider_admin import ProviderLine
 from messaging.sms.records import SmsStory
 from messaging.sms.route_admin import BindingLine, RouteLine
-from messaging.sms.template_tools import SmsTemplateLine
+from messaging.sms.template_admin import SmsTemplateLine
 from messaging.suppression_admin import SuppressionLine
 
 STATUS_STYLE = {

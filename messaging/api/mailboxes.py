@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
+from messaging.config_admin import Lines, ListFields
 from messaging.receive import mailbox_admin
 from messaging.receive.connectivity import MailboxConnectivity, probe_mailbox
 from messaging.receive.fetch import Receiver
@@ -39,11 +40,48 @@ def change_mailbox(config_id: int, *, session: Session | None = None, **fields: 
         mailbox_admin.change_mailbox(s, config_id, **fields)
 
 
-def list_mailboxes(*, with_disabled: bool = False, session: Session | None = None) -> list[MailboxLine]:
-    """This tenant's mailboxes in the order in which they are polled, without secrets."""
+def copy_mailbox(config_id: int, *, session: Session | None = None, **fields: Unpack[MailboxFields]) -> int:
+    """Add a mailbox like another one of this tenant, but for the fields given; answers its id.
+
+    The password is not copied; unless it is said otherwise the copy is disabled and no default.
+
+    Raises:
+        ConfigRejected: A field cannot be saved, or a password is needed. Nothing was written.
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
     environment()
     with in_session(session) as s:
-        return mailbox_admin.list_mailboxes(s, include_disabled=with_disabled)
+        return mailbox_admin.copy_mailbox(s, config_id, **fields)
+
+
+def delete_mailbox(config_id: int, *, session: Session | None = None) -> None:
+    """Delete a mailbox; the mails that came from it stay. See `messaging.receive.mailbox_admin.delete_mailbox`.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    environment()
+    with in_session(session) as s:
+        mailbox_admin.delete_mailbox(s, config_id)
+
+
+def list_mailboxes(*, session: Session | None = None, **asked: Unpack[ListFields]) -> Lines[MailboxLine]:
+    """This tenant's mailboxes in the order in which they are polled, without secrets.
+
+    Raises: ValueError, TypeError, naming what was asked and what is allowed.
+    """
+    environment()
+    with in_session(session) as s:
+        return mailbox_admin.list_mailboxes(s, **asked)
+
+
+def get_mailbox(config_id: int, *, session: Session | None = None) -> MailboxLine:
+    """One mailbox of this tenant, disabled or not, without secrets. Raises: RecordNotFound."""
+    environment()
+    with in_session(session) as s:
+        return mailbox_admin.get_mailbox(s, config_id)
 
 
 def set_mailbox_active(config_id: int, is_active: bool, *, session: Session | None = None) -> None:

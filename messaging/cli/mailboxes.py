@@ -143,7 +143,7 @@ def list_mailboxes(
     from messaging.terminal import print_mailboxes
 
     with acting_for(tenant, may_be_all=True):
-        lines = api.list_mailboxes(with_disabled=include_disabled)
+        lines = api.list_mailboxes(active="all" if include_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:

@@ -121,7 +121,7 @@ def list_providers(
     from messaging.terminal import print_providers
 
     with acting_for(tenant, may_be_all=True):
-        lines = api.list_sms_providers(with_disabled=include_disabled)
+        lines = api.list_sms_providers(active="all" if include_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:

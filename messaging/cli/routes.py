@@ -38,7 +38,7 @@ def list_routes(
     from messaging.terminal import print_routes
 
     with acting_for(tenant, may_be_all=True):
-        lines = api.list_sms_routes(region, with_disabled=include_disabled)
+        lines = api.list_sms_routes(region, active="all" if include_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:
@@ -108,7 +108,7 @@ def list_bindings(
     from messaging.terminal import print_bindings
 
     with acting_for(tenant, may_be_all=True):
-        lines = api.list_sms_bindings(template, with_disabled=include_disabled)
+        lines = api.list_sms_bindings(template, active="all" if include_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:

@@ -160,7 +160,7 @@ def list_servers(
     from messaging.terminal import print_servers
 
     with acting_for(tenant, may_be_all=True):
-        lines = api.list_mail_servers(with_disabled=include_disabled)
+        lines = api.list_mail_servers(active="all" if include_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:

@@ -78,7 +78,7 @@ def list_templates(
 ) -> None:
     """List templates by code."""
     with acting_for(tenant):
-        lines = _of(channel).lines(with_disabled=with_disabled)
+        lines = _of(channel).lines(active="all" if with_disabled else "true")
     if as_json:
         print_json([asdict(line) for line in lines])
     else:

@@ -1,5 +1,6 @@
 """Configuration rows in an operator's hands: the tenant's own ones, and who created or changed them."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from sqlalchemy import select
@@ -16,8 +17,16 @@ _Row = TypeVar("_Row")
 MAX_ID = 2**63 - 1
 
 
-def get_own(session: Session, kind: type[_Row], row_id: object, *, what: str) -> _Row:
-    """The tenant's own row, disabled or not; `what` says of which kind it is.
+#: Until the transaction ends nobody deletes the row; others may change it.
+TO_CHANGE: Mapping[str, bool] = {"read": True, "key_share": True}
+#: Nobody changes it, either.
+TO_DELETE: Mapping[str, bool] = {}
+
+
+def get_own(
+    session: Session, kind: type[_Row], row_id: object, *, what: str, lock: Mapping[str, bool] | None = None
+) -> _Row:
+    """The tenant's own row, disabled or not; `what` says of which kind it is. With a lock it is read anew.
 
     Raises:
         RecordNotFound: No such row in this tenant.
@@ -26,7 +35,9 @@ def get_own(session: Session, kind: type[_Row], row_id: object, *, what: str) ->
     if not isinstance(row_id, int) or isinstance(row_id, bool):
         raise TypeError(f"a {what} id is an int, not {shown_value(row_id)}")
     if 1 <= row_id <= MAX_ID:
-        row = session.get(kind, row_id)
+        if lock is not None:
+            session.flush()  # reading anew would undo what is not written yet
+        row = session.get(kind, row_id, with_for_update=None if lock is None else dict(lock))
         if row is not None:
             return row
         if owner_of(session, kind, row_id) == tenancy.PLATFORM_TENANT_ID:

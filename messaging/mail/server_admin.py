@@ -1,4 +1,4 @@
-"""Mail servers kept by operators: added, changed, listed, switched off and on, made the default.
+"""Mail servers kept by operators: added, changed, copied, listed, switched off and on, made the default, deleted.
 
 Runs in the caller's transaction and tenant; a change is used by every worker's next attempt within a second of its
 commit. Secrets go in and never come out: nothing here reads one.
@@ -6,18 +6,17 @@ commit. Secrets go in and never come out: nothing here reads one.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Unpack
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, make_default, set_active, sign
+from messaging import config_admin
+from messaging.config_admin import Kind, Lines, ListFields
 from messaging.mail.models import MailSendServerConfig
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields, check_together, checked
 
 _S = MailSendServerConfig
-_WHAT = "mail server"
 
 #: What stands where nothing is given; None for every other field.
 _DEFAULTS: ServerFields = {
@@ -39,21 +38,60 @@ class ServerLine:
     id: int
     tenant_id: int
     name: str
+    description: str | None
     protocol: str
     host: str
     port: int
     ssl_enabled: bool
     starttls_enabled: bool
     username: str | None
+    has_password: bool
     from_address: str | None
+    from_name: str | None
+    reply_to_address: str | None
+    envelope_sender: str | None
+    verp: bool
+    daily_send_limit: int | None
+    rate_limit_per_minute: int | None
+    dkim_domain: str | None
+    dkim_selector: str | None
+    signs_dkim: bool
+    read_receipt_enabled: bool
     is_default: bool
     active: bool
     sequence: int
-    daily_send_limit: int | None
-    rate_limit_per_minute: int | None
+    created_at: datetime
     updated_at: datetime
-    has_password: bool
-    signs_dkim: bool
+    updated_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who mail may be from, as a form offers it."""
+
+    #: Of the server, which a request names to send by it.
+    id: int
+    name: str
+    from_address: str
+    from_name: str | None
+    is_default: bool
+
+
+SERVERS = Kind(
+    what="mail server",
+    model=_S,
+    line=ServerLine,
+    fields=tuple(ServerFields.__annotations__),
+    defaults=_DEFAULTS,
+    secrets=SECRET_FIELDS,
+    #: Nothing without their key.
+    not_copied=frozenset({"dkim_domain", "dkim_selector"}),
+    check=checked,
+    check_together=check_together,
+    order=("tenant_id", "sequence"),
+    searched=("name", "host", "from_address"),
+    computed={"signs_dkim": _S.dkim_private_key.is_not(None)},
+)
 
 
 def add_server(session: Session, **fields: Unpack[ServerFields]) -> int:
@@ -62,10 +100,7 @@ def add_server(session: Session, **fields: Unpack[ServerFields]) -> int:
     Raises:
         ConfigRejected: A field cannot be saved, or does not fit another one; nothing was written.
     """
-    row = new_server(**fields)
-    session.add(row)
-    session.flush()
-    return row.id
+    return config_admin.add(session, SERVERS, fields)
 
 
 def new_server(**fields: Unpack[ServerFields]) -> MailSendServerConfig:
@@ -74,10 +109,8 @@ def new_server(**fields: Unpack[ServerFields]) -> MailSendServerConfig:
     Raises:
         ConfigRejected: As `add_server`.
     """
-    given = dict.fromkeys(ServerFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
-    values = checked(given)
-    check_together(values)
-    return _S(**values, **created())
+    row: MailSendServerConfig = config_admin.new(SERVERS, fields)
+    return row
 
 
 def change_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> None:
@@ -88,26 +121,52 @@ def change_server(session: Session, config_id: int, **fields: Unpack[ServerField
         RecordNotFound: No such server in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    row = _get(session, config_id)
-    values = checked(fields)
-    check_together({name: getattr(row, name) for name in _READABLE} | _secrets(session, row) | values)
-    for name, value in values.items():
-        setattr(row, name, value)
-    sign(row)
-    session.flush()
+    config_admin.change(session, SERVERS, config_id, fields)
 
 
-def list_servers(session: Session, *, include_disabled: bool = False) -> list[ServerLine]:
-    """The tenant's servers in the order in which they are chosen."""
-    plain = [name for name in ServerLine.__dataclass_fields__ if name not in ("has_password", "signs_dkim")]
-    statement = select(
-        *(getattr(_S, name) for name in plain),
-        _S.password.is_not(None).label("has_password"),
-        _S.dkim_private_key.is_not(None).label("signs_dkim"),
-    ).order_by(_S.tenant_id, _S.sequence, _S.id)
-    return [
-        ServerLine(**r._mapping) for r in session.execute(with_disabled(statement) if include_disabled else statement)
-    ]
+def copy_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> int:
+    """Add a server like another one, but for the fields that are given; answers its id.
+
+    Password and DKIM are not copied; unless it is said otherwise the copy is disabled and no default.
+
+    Raises:
+        ConfigRejected: As `add_server`.
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    return config_admin.copy(session, SERVERS, config_id, fields)
+
+
+def delete_server(session: Session, config_id: int) -> None:
+    """Delete a server. To let go out what is prepared with it, disable it instead.
+
+    What went out by it stays as it is, and keeps its id, which no other server gets. What still has to go out by it, as
+    it is prepared with it, names it, or has a template that prefers it, fails with `CONFIG_NOT_RESOLVABLE`: no mail
+    leaves by a server that nobody chose. Bounces of what a server of the platform has sent are linked to the tenants'
+    records no more.
+
+    Raises:
+        RecordNotFound: No such server in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    config_admin.delete(session, SERVERS, config_id)
+
+
+def list_servers(session: Session, **asked: Unpack[ListFields]) -> Lines[ServerLine]:
+    """The tenant's servers in the order in which they are chosen. Raises: ValueError, TypeError."""
+    return config_admin.listed(session, SERVERS, asked)
+
+
+def get_server(session: Session, config_id: int) -> ServerLine:
+    """One of them, disabled or not. Raises: RecordNotFound."""
+    return config_admin.shown(session, SERVERS, config_id)
+
+
+def list_senders(session: Session) -> list[Sender]:
+    """Who mail of this tenant may be from: its enabled servers in order."""
+    address = func.coalesce(_S.from_address, _S.username)
+    statement = select(_S.id, _S.name, address, _S.from_name, _S.is_default).order_by(_S.sequence, _S.id)
+    return [Sender(*row) for row in session.execute(statement)]
 
 
 def set_server_active(session: Session, config_id: int, is_active: bool) -> None:
@@ -117,7 +176,7 @@ def set_server_active(session: Session, config_id: int, is_active: bool) -> None
         RecordNotFound: No such server in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    set_active(session, _get(session, config_id), is_active)
+    config_admin.switch(session, SERVERS, config_id, is_active)
 
 
 def set_default_server(session: Session, config_id: int) -> None:
@@ -128,19 +187,4 @@ def set_default_server(session: Session, config_id: int) -> None:
         TenantMismatch: It belongs to the platform.
         StateError: It is disabled, so nothing would be sent by it.
     """
-    make_default(session, _get(session, config_id), what=_WHAT)
-
-
-#: Fields that may be looked at.
-_READABLE = [name for name in ServerFields.__annotations__ if name not in SECRET_FIELDS]
-
-
-def _get(session: Session, config_id: int) -> MailSendServerConfig:
-    return get_own(session, _S, config_id, what=_WHAT)
-
-
-def _secrets(session: Session, row: MailSendServerConfig) -> dict[str, Any]:
-    """Whether there are secrets, as `check_together` takes it. Not read: what is replaced may be unreadable."""
-    names = sorted(SECRET_FIELDS)
-    found = session.execute(select(*(getattr(_S, name).is_not(None) for name in names)).where(_S.id == row.id)).one()
-    return {name: True if is_there else None for name, is_there in zip(names, found, strict=True)}
+    config_admin.choose_default(session, SERVERS, config_id)

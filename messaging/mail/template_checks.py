@@ -47,6 +47,11 @@ def check_template(fields: Mapping[str, Any]) -> None:
         raise TemplateRejected(exc.column, None, exc.reason, line=exc.line) from exc
 
 
+def file_references(value: Any) -> list[dict[str, Any]] | None:
+    """The attachments of a template as they are stored: every key of every file."""
+    return [{key: item.get(key) for key in FILE_KEYS} for item in value] if value else None
+
+
 def check_row(row: MailTemplate) -> None:
     """Refuse a row that is about to be saved: all of a new one, what was changed of another."""
     state = inspect(row)
@@ -58,6 +63,18 @@ def check_row(row: MailTemplate) -> None:
     changed = {name: getattr(row, name) for name in _CHECKS if state.attrs[name].history.has_changes()}
     if changed:
         check_template(changed)
+
+
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as they are stored.
+
+    Raises: TemplateRejected, as `check_template`; TypeError for a field that there is none of.
+    """
+    for name in given:
+        if name not in _CHECKS:
+            raise TypeError(f"a mail template has no field {name!r}; it has {', '.join(FIELDS)}")
+    check_template(given)
+    return {name: file_references(value) if name == "attachments" else value for name, value in given.items()}
 
 
 def check_statement(statement: Any, parameters: Any) -> None:

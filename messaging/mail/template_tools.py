@@ -4,14 +4,12 @@ import html
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from messaging.db.active import with_disabled
 from messaging.mail.models import MailTemplate
+from messaging.mail.template_admin import WHAT
 from messaging.mail.templates import SOURCES, inlined, source_of
 from messaging.requests import BodyMode
 from messaging.templates import finding
@@ -19,9 +17,6 @@ from messaging.templates.errors import RenderError
 from messaging.templates.given import as_kept
 from messaging.templates.render import Renderer
 from messaging.templates.variables import TemplateVariable, extract_variables
-
-#: Says in errors what was asked for.
-CHANNEL = "mail template"
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCK_END = re.compile(r"(?>\r\n?|\n)(?:[ \t]*(?>\r\n?|\n))+")
@@ -42,36 +37,12 @@ class TemplatePreview:
     missing_variables: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateLine:
-    """A template as lists show it."""
-
-    id: int
-    tenant_id: int
-    code: str
-    name: str
-    description: str | None
-    subject: str | None
-    body_mode: str
-    default_priority: str | None
-    active: bool
-    updated_at: datetime
-
-
-def list_templates(session: Session, *, include_disabled: bool = False) -> list[TemplateLine]:
-    """This tenant's templates by code; disabled ones only when asked for."""
-    columns = [getattr(MailTemplate, name) for name in TemplateLine.__dataclass_fields__]
-    statement = select(*columns).order_by(MailTemplate.code, MailTemplate.tenant_id)
-    rows = session.execute(with_disabled(statement) if include_disabled else statement)
-    return [TemplateLine(**row._mapping) for row in rows]
-
-
 def get_template(session: Session, template_id: int | None = None, code: str | None = None) -> MailTemplate:
     """The template with this id, which wins, or with this code in the caller's own tier; active or not.
 
     Raises: as `messaging.templates.finding.get_template`.
     """
-    return finding.get_template(session, MailTemplate, CHANNEL, template_id, code)
+    return finding.get_template(session, MailTemplate, WHAT, template_id, code)
 
 
 def preview(row: MailTemplate, renderer: Renderer, variables: Mapping[str, Any] | None) -> TemplatePreview:
@@ -81,7 +52,7 @@ def preview(row: MailTemplate, renderer: Renderer, variables: Mapping[str, Any] 
         MessageRejected: The variables cannot be kept as JSON.
         RenderError: The template fails; names column, line and variable.
     """
-    given = as_kept(variables, CHANNEL)
+    given = as_kept(variables, WHAT)
     columns = {column: getattr(row, column) for column in SOURCES}
     rendered = renderer.render(
         {name: source_of(name, text) for name, text in columns.items() if text is not None}, given

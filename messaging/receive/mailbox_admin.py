@@ -1,18 +1,20 @@
-"""Mailboxes kept by operators: added, changed, listed, switched off and on, made the default.
+"""Mailboxes kept by operators: added, changed, copied, listed, switched off and on, made the default, deleted.
 
 Runs in the caller's transaction and tenant; the next fetch reads the mailbox as it is then. Secrets go in and never
 come out: nothing here reads one.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Unpack
+from typing import Any, Unpack
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, make_default, set_active, sign
+from messaging import config_admin
+from messaging.config_admin import Kind, Lines, ListFields
+from messaging.db.own_rows import get_own
 from messaging.receive.mailbox_checks import INBOX, SECRET_FIELDS, MailboxFields, check_together, checked
 from messaging.receive.models import MailFetchWatermark, MailReceiveServerConfig
 from messaging.receive.vocabulary import MailboxAuth
@@ -43,11 +45,13 @@ class MailboxLine:
     id: int
     tenant_id: int
     name: str
+    description: str | None
     protocol: str
     host: str
     port: int
     ssl_enabled: bool
     username: str | None
+    has_password: bool
     auth: str
     fetch_folders: str | None
     #: None: `MAIL__FETCH__INTERVAL_SECONDS`.
@@ -57,8 +61,9 @@ class MailboxLine:
     is_default: bool
     active: bool
     sequence: int
+    created_at: datetime
     updated_at: datetime
-    has_password: bool
+    updated_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +81,27 @@ class WatermarkLine:
     in_progress_since: datetime | None
 
 
+MAILBOXES = Kind(
+    what=WHAT,
+    model=_M,
+    line=MailboxLine,
+    fields=tuple(MailboxFields.__annotations__),
+    defaults=_DEFAULTS,
+    secrets=SECRET_FIELDS,
+    check=checked,
+    check_together=check_together,
+    order=("tenant_id", "sequence"),
+    searched=("name", "host", "username"),
+)
+
+
 def add_mailbox(session: Session, **fields: Unpack[MailboxFields]) -> int:
     """Add a mailbox; answers its id. As the default it takes that from the tenant's others.
 
     Raises:
         ConfigRejected: A field cannot be saved, or does not fit another one; nothing was written.
     """
-    given = dict.fromkeys(MailboxFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
-    values = checked(given)
-    check_together(values)
-    row = _M(**values, **created())
-    session.add(row)
-    session.flush()
-    return row.id
+    return config_admin.add(session, MAILBOXES, fields)
 
 
 def change_mailbox(session: Session, config_id: int, **fields: Unpack[MailboxFields]) -> None:
@@ -99,31 +112,45 @@ def change_mailbox(session: Session, config_id: int, **fields: Unpack[MailboxFie
         RecordNotFound: No such mailbox in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    row = _get(session, config_id)
-    values = checked(fields)
-    readable = [name for name in MailboxFields.__annotations__ if name not in SECRET_FIELDS]
-    # Not read: what is replaced may be unreadable.
-    has_password = session.scalar(select(_M.password.is_not(None)).where(_M.id == config_id))
-    check_together({name: getattr(row, name) for name in readable} | {"password": has_password or None} | values)
-    if any(name in _LOGIN and getattr(row, name) != value for name, value in values.items()):
-        row.oauth_token = row.oauth_token_expires_at = None
-    for name, value in values.items():
-        setattr(row, name, value)
-    if "fetch_interval_seconds" in values:
-        # A shorter interval counts from now, not from the end of the longer one.
-        row.next_fetch_at = None
-    sign(row)
-    session.flush()
+    config_admin.change(session, MAILBOXES, config_id, fields, follow=_forget_what_depends)
 
 
-def list_mailboxes(session: Session, *, include_disabled: bool = False) -> list[MailboxLine]:
-    """The tenant's mailboxes in the order in which they are polled."""
-    plain = [name for name in MailboxLine.__dataclass_fields__ if name != "has_password"]
-    statement = select(*(getattr(_M, name) for name in plain), _M.password.is_not(None).label("has_password")).order_by(
-        _M.tenant_id, _M.sequence, _M.id
-    )
-    found = session.execute(with_disabled(statement) if include_disabled else statement)
-    return [MailboxLine(**row._mapping) for row in found]
+def copy_mailbox(session: Session, config_id: int, **fields: Unpack[MailboxFields]) -> int:
+    """Add a mailbox like another one, but for the fields that are given; answers its id.
+
+    The password is not copied. Unless it is said otherwise the copy is disabled, as one account that is fetched twice
+    is stored twice, and no default.
+
+    Raises:
+        ConfigRejected: As `add_mailbox`; also where a password is needed and not given.
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    return config_admin.copy(session, MAILBOXES, config_id, fields)
+
+
+def delete_mailbox(session: Session, config_id: int) -> None:
+    """Delete a mailbox with how far its folders were read; the mails that came from it stay, and keep its id.
+
+    A fetch that is under way ends before its next folder or mail. The same account added anew is read from its
+    beginning, and its mails are stored again.
+
+    Raises:
+        RecordNotFound: No such mailbox in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    config_admin.delete(session, MAILBOXES, config_id)
+    session.execute(delete(MailFetchWatermark).where(MailFetchWatermark.server_config_id == config_id))
+
+
+def list_mailboxes(session: Session, **asked: Unpack[ListFields]) -> Lines[MailboxLine]:
+    """The tenant's mailboxes in the order in which they are polled. Raises: ValueError, TypeError."""
+    return config_admin.listed(session, MAILBOXES, asked)
+
+
+def get_mailbox(session: Session, config_id: int) -> MailboxLine:
+    """One of them, disabled or not. Raises: RecordNotFound."""
+    return config_admin.shown(session, MAILBOXES, config_id)
 
 
 def set_mailbox_active(session: Session, config_id: int, is_active: bool) -> None:
@@ -133,7 +160,7 @@ def set_mailbox_active(session: Session, config_id: int, is_active: bool) -> Non
         RecordNotFound: No such mailbox in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    set_active(session, _get(session, config_id), is_active)
+    config_admin.switch(session, MAILBOXES, config_id, is_active)
 
 
 def set_default_mailbox(session: Session, config_id: int) -> None:
@@ -144,7 +171,7 @@ def set_default_mailbox(session: Session, config_id: int) -> None:
         TenantMismatch: It belongs to the platform.
         StateError: It is disabled.
     """
-    make_default(session, _get(session, config_id), what=WHAT)
+    config_admin.choose_default(session, MAILBOXES, config_id)
 
 
 def list_watermarks(session: Session, config_id: int | None = None) -> list[WatermarkLine]:
@@ -157,10 +184,14 @@ def list_watermarks(session: Session, config_id: int | None = None) -> list[Wate
     w = MailFetchWatermark
     statement = select(*(getattr(w, name) for name in WatermarkLine.__dataclass_fields__))
     if config_id is not None:
-        statement = statement.where(w.server_config_id == _get(session, config_id).id)
+        statement = statement.where(w.server_config_id == get_own(session, _M, config_id, what=WHAT).id)
     rows = session.execute(statement.order_by(w.server_config_id, w.folder_name))
     return [WatermarkLine(**row._mapping) for row in rows]
 
 
-def _get(session: Session, config_id: int) -> MailReceiveServerConfig:
-    return get_own(session, _M, config_id, what=WHAT)
+def _forget_what_depends(row: Any, values: Mapping[str, Any]) -> None:
+    if any(name in _LOGIN and getattr(row, name) != value for name, value in values.items()):
+        row.oauth_token = row.oauth_token_expires_at = None
+    if "fetch_interval_seconds" in values:
+        # A shorter interval counts from now, not from the end of the longer one.
+        row.next_fetch_at = None

@@ -1,10 +1,10 @@
-"""SMS providers kept by operators: added, changed, listed, switched off and on, tried.
+"""SMS providers kept by operators: added, changed, copied, listed, switched off and on, checked, deleted.
 
 Runs in the caller's transaction and tenant; a change is used by every worker's next attempt within a second of its
 commit. Secrets go in and never come out. Routes and bindings: `messaging.sms.route_admin`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Unpack
@@ -12,14 +12,15 @@ from typing import Any, Unpack
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from messaging import config_admin
+from messaging.config_admin import Kind, Lines, ListFields
 from messaging.config_cache import own_config
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable
-from messaging.db.own_rows import created, get_own, set_active, sign
-from messaging.errors import ConfigRejected, PreparationError, RecordNotFound
+from messaging.errors import ConfigRejected, PreparationError
 from messaging.sms.ext_config import unseal
-from messaging.sms.models import SMS_PROVIDER_CONFIG, SmsProviderConfig
-from messaging.sms.provider_checks import ProviderFields, check_together, checked
+from messaging.sms.models import SMS_PROVIDER_CONFIG, SmsProviderConfig, SmsProviderRegion
+from messaging.sms.provider_checks import SECRET_FIELDS, ProviderFields, check_together, checked
 from messaging.sms.providers import registry
 from messaging.sms.receipt_address import INBOUND, receipt_path, receipt_url
 from messaging.sms.routing import provider_config
@@ -40,7 +41,12 @@ class ProviderLine:
     id: int
     tenant_id: int
     name: str
+    description: str | None
     provider_type: str
+    has_api_key: bool
+    has_api_secret: bool
+    #: The keys of `ext_config`, which may hold secrets.
+    ext_keys: list[str]
     api_endpoint: str | None
     account_id: str | None
     sender_number: str | None
@@ -50,11 +56,9 @@ class ProviderLine:
     priority: int
     daily_send_limit: int | None
     rate_limit_per_minute: int | None
+    created_at: datetime
     updated_at: datetime
-    has_api_key: bool
-    has_api_secret: bool
-    #: The keys of `ext_config`, which may hold secrets.
-    ext_keys: list[str]
+    updated_by: str | None
     #: Where its receipts come to, below the public address of the web application; whoever knows it can send some.
     receipt_path: str
     #: The whole address, and that of messages to us; None where the web application has no public address.
@@ -80,10 +84,7 @@ def add_provider(session: Session, **fields: Unpack[ProviderFields]) -> int:
     Raises:
         ConfigRejected: A field cannot be saved, or the adapter could not send with it; nothing was written.
     """
-    row = new_provider(**fields)
-    session.add(row)
-    session.flush()
-    return row.id
+    return config_admin.add(session, PROVIDERS, fields)
 
 
 def new_provider(**fields: Unpack[ProviderFields]) -> SmsProviderConfig:
@@ -92,10 +93,8 @@ def new_provider(**fields: Unpack[ProviderFields]) -> SmsProviderConfig:
     Raises:
         ConfigRejected: As `add_provider`.
     """
-    given = dict.fromkeys(ProviderFields.__annotations__) | dict(_DEFAULTS) | dict(fields)
-    values = checked(given)
-    check_together(values)
-    return _P(**values, **created())
+    row: SmsProviderConfig = config_admin.new(PROVIDERS, fields)
+    return row
 
 
 def change_provider(session: Session, config_id: int, **fields: Unpack[ProviderFields]) -> None:
@@ -106,29 +105,51 @@ def change_provider(session: Session, config_id: int, **fields: Unpack[ProviderF
         RecordNotFound: No such provider in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    row = get_own(session, _P, config_id, what=WHAT)
-    values = checked(fields)
-    check_together({name: values[name] if name in values else _stored(row, name) for name in _FIELDS})
-    for name, value in values.items():
-        setattr(row, name, value)
-    sign(row)
+    config_admin.change(session, PROVIDERS, config_id, fields)
+
+
+def copy_provider(session: Session, config_id: int, **fields: Unpack[ProviderFields]) -> int:
+    """Add a provider like another one, but for the fields that are given; answers its id.
+
+    Keys, secrets and `ext_config` are not copied, nor are routes and bindings; its receipts come to an address of its
+    own. Unless it is said otherwise the copy is disabled and no default.
+
+    Raises:
+        ConfigRejected: As `add_provider`; also where the adapter needs what is not copied.
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    return config_admin.copy(session, PROVIDERS, config_id, fields)
+
+
+def delete_provider(session: Session, config_id: int) -> None:
+    """Delete a provider with its routes. To let go out what is prepared with it, disable it instead.
+
+    What went out by it stays as it is, and keeps its id, which no other provider gets; its receipts are refused like
+    those to any unknown address. What still has to go out by it, as it is prepared with it or names it, fails with
+    `CONFIG_NOT_RESOLVABLE`. Bindings to it stay and are passed over: a template that has no others fails with
+    `NO_TEMPLATE_BINDING` until somebody removes them, and does not go out under a name that nobody registered.
+
+    Raises:
+        RecordNotFound: No such provider in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    config_admin.delete(session, PROVIDERS, config_id)
+    routes = select(SmsProviderRegion).where(SmsProviderRegion.provider_config_id == config_id)
+    for route in session.scalars(with_disabled(routes)):
+        session.delete(route)
     session.flush()
 
 
 def list_providers(
-    session: Session, *, include_disabled: bool = False, public_base_url: str | None = None
-) -> list[ProviderLine]:
-    """The tenant's providers, lowest priority first; `public_base_url` is the web application's."""
-    names = [name for name in ProviderLine.__dataclass_fields__ if name in SMS_PROVIDER_CONFIG.c]
-    statement = select(
-        *(getattr(_P, name) for name in names),
-        _P.api_key.is_not(None).label("has_api_key"),
-        _P.api_secret.is_not(None).label("has_api_secret"),
-        _P.ext_config,
-        _P.receipt_token,
-    ).order_by(_P.tenant_id, _P.priority, _P.id)
-    rows = session.execute(with_disabled(statement) if include_disabled else statement)
-    return [_line(dict(row._mapping), public_base_url) for row in rows]
+    session: Session, *, public_base_url: str | None = None, **asked: Unpack[ListFields]
+) -> Lines[ProviderLine]:
+    """The tenant's providers, lowest priority first; `public_base_url` is the web application's.
+
+    Raises: ValueError, TypeError.
+    """
+    found = config_admin.rows(session, PROVIDERS, asked)
+    return Lines([_line(row, public_base_url) for row in found], found.total)
 
 
 def get_provider(session: Session, config_id: int, *, public_base_url: str | None = None) -> ProviderLine:
@@ -137,11 +158,7 @@ def get_provider(session: Session, config_id: int, *, public_base_url: str | Non
     Raises:
         RecordNotFound: No such provider in this tenant.
     """
-    lines = list_providers(session, include_disabled=True, public_base_url=public_base_url)
-    found = next((line for line in lines if line.id == config_id), None)
-    if found is None:
-        raise RecordNotFound(f"no {WHAT} {config_id}")
-    return found
+    return _line(config_admin.one(session, PROVIDERS, config_id), public_base_url)
 
 
 def set_provider_active(session: Session, config_id: int, is_active: bool) -> None:
@@ -151,7 +168,7 @@ def set_provider_active(session: Session, config_id: int, is_active: bool) -> No
         RecordNotFound: No such provider in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    set_active(session, get_own(session, _P, config_id, what=WHAT), is_active)
+    config_admin.switch(session, PROVIDERS, config_id, is_active)
 
 
 def check_provider(engine: Engine, config_id: int) -> ProviderCheck:
@@ -172,19 +189,35 @@ def check_provider(engine: Engine, config_id: int) -> ProviderCheck:
     return ProviderCheck(True, provider_type, None)
 
 
-_FIELDS = tuple(ProviderFields.__annotations__)
+def _stored(row: Any, names: Collection[str]) -> dict[str, Any]:
+    """Fields as they were given. Raises: ConfigRejected, for a secret that nobody can read any more."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = unseal(row.ext_config) if name == "ext_config" else getattr(row, name)
+        except CredentialUnreadable as exc:
+            raise ConfigRejected(name, None, f"is stored and unreadable ({exc}); give it anew", is_secret=True) from exc
+    return found
 
 
-def _stored(row: SmsProviderConfig, name: str) -> Any:
-    """A field as it was given. Raises: ConfigRejected, for a secret that nobody can read any more."""
-    try:
-        return unseal(row.ext_config) if name == "ext_config" else getattr(row, name)
-    except CredentialUnreadable as exc:
-        raise ConfigRejected(name, None, f"is stored and unreadable ({exc}); give it anew", is_secret=True) from exc
+PROVIDERS = Kind(
+    what=WHAT,
+    model=_P,
+    line=ProviderLine,
+    fields=tuple(ProviderFields.__annotations__),
+    defaults=_DEFAULTS,
+    secrets=SECRET_FIELDS,
+    check=checked,
+    check_together=check_together,
+    stored=_stored,
+    order=("tenant_id", "priority"),
+    #: What the shape of a line is made of.
+    computed={"ext_keys": _P.ext_config, "receipt_path": _P.receipt_token},
+)
 
 
 def _line(row: dict[str, Any], public_base_url: str | None) -> ProviderLine:
-    ext_config, token = row.pop("ext_config"), row.pop("receipt_token")
+    ext_config, token = row.pop("ext_keys"), row.pop("receipt_path")
     provider_type = row["provider_type"]
     path, url = receipt_path(provider_type, token), receipt_url(public_base_url, provider_type, token)
     return ProviderLine(

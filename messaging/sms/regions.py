@@ -40,7 +40,7 @@ def countries() -> Mapping[str, Country]:
     """All 249 by code, in the order of their codes."""
     text = files("messaging.sms").joinpath("country_region.csv").read_text(encoding="utf-8")
     rows = csv.reader(text.splitlines()[1:])
-    found = {row[0]: Country(*row[:4], currency=row[4] or None, continent=row[5]) for row in rows}
+    found = {row[0]: Country(row[0], row[1], row[2], row[3], row[4] or None, row[5]) for row in rows}
     return MappingProxyType(found)
 
 

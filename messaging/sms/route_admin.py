@@ -4,30 +4,33 @@ Runs in the caller's transaction and tenant. A route leads to a provider of the 
 template of the tenant and may name a provider of the platform, as the platform's providers serve tenants, too.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
+from typing import Any, Unpack
 
-from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, and_, exists, select
 from sqlalchemy.orm import Session
 
-from messaging import field_checks, tenancy
+from messaging import config_admin, tenancy
+from messaging.config_admin import Kind, Lines, ListFields, Twin
 from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, owner_of, set_active
+from messaging.db.filters import owning_tenant
+from messaging.db.own_rows import owner_of
 from messaging.errors import ConfigRejected, RecordNotFound
-from messaging.field_checks import MAX_NUMBER, number, text
-from messaging.sms import provider_admin
-from messaging.sms.models import SmsProviderConfig, SmsProviderRegion, SmsTemplate, SmsTemplateProviderBinding
+from messaging.sms import provider_admin, template_admin
+from messaging.sms.models import (
+    CountryRegion,
+    SmsProviderConfig,
+    SmsProviderRegion,
+    SmsTemplate,
+    SmsTemplateProviderBinding,
+)
+from messaging.sms.regions import Country
 from messaging.sms.regions import region_code as checked_region
+from messaging.sms.route_checks import BindingFields, RouteFields, checked_binding, checked_route
 
-_R, _B = SmsProviderRegion, SmsTemplateProviderBinding
-
-_CHECKS = {
-    "external_template_id": text(100),
-    "sign_name": text(50),
-    "priority": number(-MAX_NUMBER, MAX_NUMBER),
-}
+_R, _B, _P, _T = SmsProviderRegion, SmsTemplateProviderBinding, SmsProviderConfig, SmsTemplate
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class RouteLine:
     provider_type: str | None
     #: Whether messages take it: it and its provider are enabled.
     is_used: bool
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,162 +71,256 @@ class BindingLine:
     sign_name: str | None
     priority: int
     active: bool
+    updated_at: datetime
 
 
-def add_route(session: Session, provider_config_id: int, region_code: str, *, priority: int = 100) -> int:
+def _check_route(session: Session, values: Mapping[str, Any]) -> None:
+    if "provider_config_id" in values:
+        _check_id(session, _P, "provider_config_id", values["provider_config_id"], provider_admin.WHAT)
+
+
+def _check_binding(session: Session, values: Mapping[str, Any]) -> None:
+    if "template_id" in values:
+        _check_id(session, _T, "template_id", values["template_id"], template_admin.WHAT)
+    if "provider_config_id" in values:
+        _check_id(
+            session, _P, "provider_config_id", values["provider_config_id"], provider_admin.WHAT, may_be_shared=True
+        )
+
+
+def _check_id(
+    session: Session, kind: type[Any], field: str, row_id: int, what: str, *, may_be_shared: bool = False
+) -> None:
+    """Refuse an id of what is not this tenant's; `may_be_shared`: the platform's will do, too."""
+    owner, own = owner_of(session, kind, row_id), owning_tenant()
+    if owner is not None and (own is None or owner == own):
+        return
+    if owner == tenancy.PLATFORM_TENANT_ID:
+        if may_be_shared:
+            return
+        raise ConfigRejected(field, row_id, f"this {what} belongs to the platform; a tenant names its own")
+    raise ConfigRejected(field, row_id, f"there is no such {what}")
+
+
+def _like_route(row: Mapping[str, Any]) -> Twin:
+    provider_id, region = row["provider_config_id"], row["region_code"]
+    same = select(_R).where(_R.provider_config_id == provider_id, _R.region_code == region)
+    return Twin(same, "region_code", f"there is a route of SMS provider {provider_id} for it already")
+
+
+def _like_binding(row: Mapping[str, Any]) -> Twin:
+    names = ("template_id", "provider_config_id", "region_code")
+    same = select(_B).where(*(getattr(_B, name) == row[name] for name in names))
+    what = f"a binding of SMS template {row['template_id']} to SMS provider {row['provider_config_id']}"
+    return Twin(same, "region_code", f"there is {what} for it already")
+
+
+_OF_ROUTE = _P.id == _R.provider_config_id
+_OF_BINDING = _P.id == _B.provider_config_id
+
+ROUTES = Kind(
+    what="route",
+    model=_R,
+    line=RouteLine,
+    fields=tuple(RouteFields.__annotations__),
+    defaults={},
+    check=checked_route,
+    check_references=_check_route,
+    order=("tenant_id", "region_code", "priority"),
+    searched=("region_code",),
+    computed={
+        "provider_name": select(_P.name).where(_OF_ROUTE).scalar_subquery(),
+        "provider_type": select(_P.provider_type).where(_OF_ROUTE).scalar_subquery(),
+        "is_used": and_(_R.active, exists().where(_OF_ROUTE, _P.active)),
+    },
+    twin=_like_route,
+)
+BINDINGS = Kind(
+    what="binding",
+    model=_B,
+    line=BindingLine,
+    fields=tuple(BindingFields.__annotations__),
+    defaults={},
+    check=checked_binding,
+    check_references=_check_binding,
+    order=("tenant_id", "template_id", "priority"),
+    searched=("external_template_id", "sign_name"),
+    computed={
+        "template_code": select(_T.code).where(_T.id == _B.template_id).scalar_subquery(),
+        "provider_name": select(_P.name).where(_OF_BINDING).scalar_subquery(),
+    },
+    twin=_like_binding,
+)
+
+
+def add_route(
+    session: Session, provider_config_id: int, region_code: str, *, priority: int = 100, active: bool = True
+) -> int:
     """Let a provider serve a country; answers the route's id. From then on no default provider serves that country.
 
     Raises:
-        ConfigRejected: The country is none, the priority no number, or there is such a route already.
-        RecordNotFound: No such provider in this tenant.
-        TenantMismatch: The provider belongs to the platform.
+        ConfigRejected: The country is none, the tenant has no such provider, a field cannot be saved, or there is such
+            a route already. Nothing was written.
     """
-    region = checked_region(region_code, is_required=True)
-    values = field_checks.checked({"priority": priority}, _CHECKS, what="a route", secrets=())
-    provider = get_own(session, SmsProviderConfig, provider_config_id, what=provider_admin.WHAT)
-    same = select(_R).where(_R.provider_config_id == provider.id, _R.region_code == region)
-    row = _R(tenant_id=provider.tenant_id, provider_config_id=provider.id, region_code=region, **values, **created())
-    return _add(session, row, same, "region_code", region, f"a route of SMS provider {provider.id}")
+    fields: RouteFields = {
+        "provider_config_id": provider_config_id,
+        "region_code": region_code,
+        "priority": priority,
+        "active": active,
+    }
+    return config_admin.add(session, ROUTES, fields)
 
 
-def list_routes(session: Session, region_code: str | None = None, *, include_disabled: bool = False) -> list[RouteLine]:
-    """The tenant's routes by country, lowest priority first; None is all countries.
+def change_route(session: Session, route_id: int, **fields: Unpack[RouteFields]) -> None:
+    """Change the fields that are given.
+
+    Raises:
+        ConfigRejected: As `add_route`; nothing was changed.
+        RecordNotFound: No such route in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    config_admin.change(session, ROUTES, route_id, fields)
+
+
+def list_routes(
+    session: Session,
+    region_code: str | None = None,
+    provider_config_id: int | None = None,
+    **asked: Unpack[ListFields],
+) -> Lines[RouteLine]:
+    """The tenant's routes by country, lowest priority first; None is all countries, and all providers.
 
     Raises:
         ConfigRejected: The country is none.
+        ValueError, TypeError: As `messaging.config_admin.listed`.
     """
-    statement = select(_R).order_by(_R.tenant_id, _R.region_code, _R.priority, _R.id)
+    conditions: list[ColumnElement[bool]] = []
     if region_code is not None:
-        statement = statement.where(_R.region_code == checked_region(region_code, is_required=True))
-    rows = session.scalars(with_disabled(statement) if include_disabled else statement).all()
-    providers = _by_id(session, SmsProviderConfig, {row.provider_config_id for row in rows})
-    lines = []
-    for row in rows:
-        provider = providers.get(row.provider_config_id)
-        shown = {name: getattr(row, name) for name in RouteLine.__dataclass_fields__ if hasattr(row, name)}
-        name, provider_type = (provider.name, provider.provider_type) if provider is not None else (None, None)
-        is_used = row.active and provider is not None and provider.active
-        lines.append(RouteLine(**shown, provider_name=name, provider_type=provider_type, is_used=is_used))
-    return lines
+        conditions.append(_R.region_code == checked_region(region_code, is_required=True))
+    if provider_config_id is not None:
+        conditions.append(_R.provider_config_id == provider_config_id)
+    return config_admin.listed(session, ROUTES, asked, *conditions)
+
+
+def get_route(session: Session, route_id: int) -> RouteLine:
+    """One of them, disabled or not. Raises: RecordNotFound."""
+    return config_admin.shown(session, ROUTES, route_id)
 
 
 def remove_route(session: Session, route_id: int) -> None:
     """Remove a route. The country is served by those that are left, else by the tenant's defaults, else the platform.
 
+    What is prepared goes out by the provider that it has.
+
     Raises:
         RecordNotFound: No such route in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    session.delete(get_own(session, _R, route_id, what="route"))
-    session.flush()
+    config_admin.delete(session, ROUTES, route_id)
 
 
 def set_route_active(session: Session, route_id: int, is_active: bool) -> None:
     """Disable a route or enable it again. Raises: as `remove_route`."""
-    set_active(session, get_own(session, _R, route_id, what="route"), is_active)
+    config_admin.switch(session, ROUTES, route_id, is_active)
 
 
 def add_binding(
     session: Session,
-    template_code: str,
+    template: int | str,
     provider_config_id: int,
     region_code: str | None = None,
     *,
     external_template_id: str | None = None,
     sign_name: str | None = None,
     priority: int = 100,
+    active: bool = True,
 ) -> int:
-    """Say what a template is called at a provider; answers the binding's id. No country is any.
+    """Say what a template, by its id or code, is called at a provider; answers the binding's id. No country is any.
 
     From then on the template goes out by bound providers only.
 
     Raises:
-        ConfigRejected: A field cannot be saved, or there is such a binding already; nothing was written.
-        RecordNotFound: No such template in this tenant, or no such provider in it and the platform.
+        ConfigRejected: A field cannot be saved, the tenant has no such template, there is no such provider in it and
+            the platform, or there is such a binding already. Nothing was written.
+        RecordNotFound: No template of this code in this tenant.
     """
-    region = checked_region(region_code, is_required=False)
-    given = {"external_template_id": external_template_id, "sign_name": sign_name, "priority": priority}
-    values = field_checks.checked(given, _CHECKS, what="a binding", secrets=())
-    template = _template(session, template_code)
-    owner = owner_of(session, SmsProviderConfig, provider_config_id) if _is_id(provider_config_id) else None
-    if owner is None or owner not in tenancy.tiers(template.tenant_id):
-        raise RecordNotFound(f"no {provider_admin.WHAT} {provider_config_id}")
-    names = {"template_id": template.id, "provider_config_id": provider_config_id, "region_code": region}
-    same = select(_B).where(*(getattr(_B, name) == value for name, value in names.items()))
-    row = _B(tenant_id=template.tenant_id, **names, **values, **created())
-    what = f"a binding of SMS template {template.code!r} to SMS provider {provider_config_id}"
-    return _add(session, row, same, "region_code", region or "any country", what)
+    fields: BindingFields = {
+        "template_id": _template_id(session, template),
+        "provider_config_id": provider_config_id,
+        "region_code": region_code,
+        "external_template_id": external_template_id,
+        "sign_name": sign_name,
+        "priority": priority,
+        "active": active,
+    }
+    return config_admin.add(session, BINDINGS, fields)
+
+
+def change_binding(session: Session, binding_id: int, **fields: Unpack[BindingFields]) -> None:
+    """Change the fields that are given.
+
+    Raises:
+        ConfigRejected: As `add_binding`; nothing was changed.
+        RecordNotFound: No such binding in this tenant.
+        TenantMismatch: It belongs to the platform.
+    """
+    config_admin.change(session, BINDINGS, binding_id, fields)
 
 
 def list_bindings(
-    session: Session, template_code: str | None = None, *, include_disabled: bool = False
-) -> list[BindingLine]:
-    """The tenant's bindings by template, lowest priority first; None is all templates.
+    session: Session,
+    template: int | str | None = None,
+    provider_config_id: int | None = None,
+    **asked: Unpack[ListFields],
+) -> Lines[BindingLine]:
+    """The tenant's bindings by template, lowest priority first; None is all templates, and all providers.
 
     Raises:
-        RecordNotFound: No such template in this tenant.
+        RecordNotFound: No template of this code in this tenant.
+        ValueError, TypeError: As `messaging.config_admin.listed`.
     """
-    statement = select(_B).order_by(_B.tenant_id, _B.template_id, _B.priority, _B.id)
-    if template_code is not None:
-        statement = statement.where(_B.template_id == _template(session, template_code).id)
-    rows = session.scalars(with_disabled(statement) if include_disabled else statement).all()
-    templates = _by_id(session, SmsTemplate, {row.template_id for row in rows})
-    providers = _by_id(session, SmsProviderConfig, {row.provider_config_id for row in rows})
-    lines = []
-    for row in rows:
-        shown = {name: getattr(row, name) for name in BindingLine.__dataclass_fields__ if hasattr(row, name)}
-        template, provider = templates.get(row.template_id), providers.get(row.provider_config_id)
-        code, name = template and template.code, provider and provider.name
-        lines.append(BindingLine(**shown, template_code=code, provider_name=name))
-    return lines
+    conditions: list[ColumnElement[bool]] = []
+    if template is not None:
+        conditions.append(_B.template_id == _template_id(session, template))
+    if provider_config_id is not None:
+        conditions.append(_B.provider_config_id == provider_config_id)
+    return config_admin.listed(session, BINDINGS, asked, *conditions)
+
+
+def get_binding(session: Session, binding_id: int) -> BindingLine:
+    """One of them, disabled or not. Raises: RecordNotFound."""
+    return config_admin.shown(session, BINDINGS, binding_id)
 
 
 def remove_binding(session: Session, binding_id: int) -> None:
     """Remove a binding. A template with none left goes out by the first provider of each country.
 
+    What is prepared keeps the names that it has.
+
     Raises:
         RecordNotFound: No such binding in this tenant.
         TenantMismatch: It belongs to the platform.
     """
-    session.delete(get_own(session, _B, binding_id, what="binding"))
-    session.flush()
+    config_admin.delete(session, BINDINGS, binding_id)
 
 
 def set_binding_active(session: Session, binding_id: int, is_active: bool) -> None:
     """Disable a binding or enable it again. Raises: as `remove_binding`."""
-    set_active(session, get_own(session, _B, binding_id, what="binding"), is_active)
+    config_admin.switch(session, BINDINGS, binding_id, is_active)
 
 
-def _add(session: Session, row: Any, same: Any, field: str, value: str, what: str) -> int:
-    """Raises: ConfigRejected, when there is one already; of two that add it at once the second is told so, too."""
-    twin = session.scalars(with_disabled(same)).first()
-    if twin is None:
-        try:
-            with session.begin_nested():
-                session.add(row)
-            row_id: int = row.id
-            return row_id
-        except IntegrityError as exc:
-            constraint = exc.orig.diag.constraint_name if exc.orig is not None else None  # type: ignore[attr-defined]
-            if constraint != f"uq_{row.__tablename__}_key":
-                raise
-    number = "" if twin is None else f", {twin.id}{'' if twin.active else ' (disabled)'}"
-    raise ConfigRejected(field, value, f"there is {what} for it already{number}")
+def list_regions(session: Session) -> list[Country]:
+    """The countries that they may name, by code."""
+    columns = [getattr(CountryRegion, name) for name in Country.__dataclass_fields__]
+    return [Country(*row) for row in session.execute(select(*columns).order_by(CountryRegion.code))]
 
 
-def _template(session: Session, code: str) -> SmsTemplate:
-    """The tenant's template, disabled or not. Raises: RecordNotFound."""
-    found = session.scalars(with_disabled(select(SmsTemplate).where(SmsTemplate.code == code))).all()
+def _template_id(session: Session, template: int | str) -> int:
+    """Raises: RecordNotFound, for a code that the tenant has no template of."""
+    if not isinstance(template, str):
+        return template
+    found = session.scalars(with_disabled(select(_T.id).where(_T.code == template))).all()
     if len(found) != 1:
         reason = "names one in several tenants; say which tenant" if found else "is none of this tenant"
-        raise RecordNotFound(f"SMS template {code!r} {reason}")
+        raise RecordNotFound(f"SMS template {template!r} {reason}")
     return found[0]
-
-
-def _by_id(session: Session, kind: Any, ids: Collection[int]) -> dict[int, Any]:
-    """Rows that the tenant may see, disabled ones too."""
-    return {row.id: row for row in session.scalars(with_disabled(select(kind).where(kind.id.in_(ids))))}
-
-
-def _is_id(value: object) -> bool:
-    return type(value) is int and 1 <= value < 2**63

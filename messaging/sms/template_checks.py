@@ -37,6 +37,18 @@ def check_template(fields: Mapping[str, Any]) -> None:
         raise TemplateRejected(exc.column, None, exc.reason, line=exc.line) from exc
 
 
+def checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields as they are stored.
+
+    Raises: TemplateRejected, as `check_template`; TypeError for a field that there is none of.
+    """
+    for name in given:
+        if name not in _CHECKS:
+            raise TypeError(f"an SMS template has no field {name!r}; it has {', '.join(FIELDS)}")
+    check_template(given)
+    return dict(given)
+
+
 def check_row(row: SmsTemplate) -> None:
     """Refuse a row that is about to be saved: all of a new one, what was changed of another."""
     state = inspect(row)

@@ -101,7 +101,7 @@ def test_a_disabled_server_is_gone_from_the_list_and_comes_back() -> None:  # O1
     config_id = add_mail_server(**GIVEN)
     set_mail_server_active(config_id, False)
     assert list_mail_servers() == []
-    assert [line.active for line in list_mail_servers(with_disabled=True)] == [False]
+    assert [line.active for line in list_mail_servers(active="all")] == [False]
     change_mail_server(config_id, name="still there")
     set_mail_server_active(config_id, True)
     assert [line.name for line in list_mail_servers()] == ["still there"]
@@ -114,11 +114,11 @@ def test_the_default_moves_also_away_from_a_disabled_one_and_from_what_sql_has_s
     with pytest.raises(StateError, match=f"mail server {first} is disabled"):
         set_default_mail_server(first)
     set_default_mail_server(second)
-    assert {line.id: line.is_default for line in list_mail_servers(with_disabled=True)} == {first: False, second: True}
+    assert {line.id: line.is_default for line in list_mail_servers(active="all")} == {first: False, second: True}
     with engine.begin() as connection:
         connection.execute(text("UPDATE mail_send_server_config SET is_default = true"))
     set_default_mail_server(second)
-    assert {line.id: line.is_default for line in list_mail_servers(with_disabled=True)} == {first: False, second: True}
+    assert {line.id: line.is_default for line in list_mail_servers(active="all")} == {first: False, second: True}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_platform_row_is_explained_and_any_other_foreign_one_does_not_exist(wr
     for missing in (foreign, foreign + 1, 0, 2**63):  # O5
         with pytest.raises(RecordNotFound, match=f"no mail server {missing}"):
             write(missing)
-    assert list_mail_servers(with_disabled=True) == []
+    assert list_mail_servers(active="all") == []
     assert row(engine, platforms).name == row(engine, foreign).name == "out"
 
 

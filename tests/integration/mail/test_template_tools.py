@@ -71,7 +71,7 @@ def test_a_disabled_template_is_previewed_and_read_but_not_listed(session: Sessi
             assert messaging.preview_mail_template(**named, variables={"a": 1}, session=session).rendered_subject == "1"
             assert [entry.name for entry in messaging.list_template_variables(**named, session=session)] == ["a"]
         assert messaging.list_mail_templates(session=session) == []
-        (line,) = messaging.list_mail_templates(with_disabled=True, session=session)
+        (line,) = messaging.list_mail_templates(active="all", session=session)
         assert (line.id, line.code, line.active) == (template_id, "welcome", False)
 
 

@@ -114,7 +114,7 @@ def test_a_disabled_mailbox_is_hidden_from_lists_and_found_by_its_id() -> None:
     config_id = add_mailbox(**GIVEN, is_default=True)
     set_mailbox_active(config_id, False)
     assert list_mailboxes() == []
-    [line] = list_mailboxes(with_disabled=True)
+    [line] = list_mailboxes(active="all")
     assert (line.id, line.active) == (config_id, False)
     with pytest.raises(StateError, match=f"mailbox {config_id} is disabled"):
         set_default_mailbox(config_id)

@@ -134,7 +134,7 @@ def test_a_disabled_provider_is_gone_from_lists_and_comes_back(engine: Engine) -
     config_id = add_sms_provider(**GIVEN)
     set_sms_provider_active(config_id, False)
     assert list_sms_providers() == []
-    assert [line.active for line in list_sms_providers(with_disabled=True)] == [False]
+    assert [line.active for line in list_sms_providers(active="all")] == [False]
     with Session(engine) as session:
         assert session.scalars(select(SmsProviderConfig)).all() == []
         assert session.get(SmsProviderConfig, config_id) is not None
@@ -172,7 +172,7 @@ def test_a_platform_row_is_explained_and_any_other_foreign_one_does_not_exist(ac
     for missing in (foreign, foreign + 1, 0, 2**63):  # O5
         with pytest.raises(RecordNotFound, match=f"no SMS provider {missing}"):
             act(missing)
-    assert list_sms_providers(with_disabled=True) == []
+    assert list_sms_providers(active="all") == []
     assert row(engine, platforms).name == row(engine, foreign).name == "out"
 
 

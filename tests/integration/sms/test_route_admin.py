@@ -54,7 +54,7 @@ def test_a_route_is_added_listed_disabled_and_removed(accounts: Accounts) -> Non
     set_sms_route_active(second, False)  # O12
     accounts.change(SMS_PROVIDER_CONFIG, twilio, active=False)
     assert [(line.id, line.active, line.is_used) for line in list_sms_routes("CN")] == [(first, True, False)]
-    assert [line.id for line in list_sms_routes("CN", with_disabled=True)] == [second, first]
+    assert [line.id for line in list_sms_routes("CN", active="all")] == [second, first]
     remove_sms_route(first)
     with pytest.raises(RecordNotFound, match=f"no route {first}"):
         remove_sms_route(first)
@@ -100,10 +100,9 @@ def test_of_two_that_add_a_route_at_once_the_second_is_told(accounts: Accounts, 
 
 def test_a_route_leads_to_a_provider_of_the_same_tenant(accounts: Accounts) -> None:
     platforms, theirs = accounts.provider(tenant_id=PLATFORM_TENANT_ID), accounts.provider(tenant_id=8)
-    with pytest.raises(TenantMismatch, match=f"SMS provider {platforms} belongs to the platform"):
-        add_sms_route(platforms, "CN")
-    with pytest.raises(RecordNotFound, match=f"no SMS provider {theirs}"):
-        add_sms_route(theirs, "CN")
+    for provider_id, reason in ((platforms, "belongs to the platform"), (theirs, "there is no such SMS provider")):
+        with pytest.raises(ConfigRejected, match=f"provider_config_id is '{provider_id}': .*{reason}"):
+            add_sms_route(provider_id, "CN")
     with tenant(PLATFORM_TENANT_ID):
         route_id = add_sms_route(platforms, "CN")
     for act in (remove_sms_route, lambda i: set_sms_route_active(i, False)):
@@ -128,7 +127,7 @@ def test_a_binding_is_added_listed_disabled_and_removed(accounts: Accounts) -> N
     set_sms_binding_active(first, False)  # O12
     assert [line.id for line in list_sms_bindings()] == [second]
     remove_sms_binding(second)
-    assert [line.id for line in list_sms_bindings(with_disabled=True)] == [first]
+    assert [line.id for line in list_sms_bindings(active="all")] == [first]
     with pytest.raises(RecordNotFound, match=f"no binding {second}"):
         remove_sms_binding(second)
 
@@ -138,7 +137,7 @@ def test_a_binding_names_what_the_tenant_may_use(accounts: Accounts) -> None:
     accounts.template("otp")
     accounts.template("platforms", tenant_id=PLATFORM_TENANT_ID)
     for provider_id in (theirs, theirs + 1, 0, 2**63):
-        with pytest.raises(RecordNotFound, match=f"no SMS provider {provider_id}"):
+        with pytest.raises(ConfigRejected, match=f"provider_config_id is '{provider_id}'"):
             add_sms_binding("otp", provider_id)
     with pytest.raises(RecordNotFound, match="SMS template 'platforms' is none of this tenant"):
         add_sms_binding("platforms", own)
