@@ -41,6 +41,14 @@ class MailSendRecord(SendRecordColumns, Base):
         one_of("priority", Priority, "priority"),
         # bounces
         Index("ix_mail_send_message_id", "message_id", unique=True, postgresql_where=text("message_id IS NOT NULL")),
+        # retention: whether a stored file is still a mail's; a mail without files is not in it
+        Index(
+            "ix_mail_send_file",
+            "attachments",
+            postgresql_using="gin",
+            postgresql_ops={"attachments": "jsonb_path_ops"},
+            postgresql_where=text("attachments IS NOT NULL"),
+        ),
         *send_record_constraints("mail_send_record", "mail_send"),
     )
 

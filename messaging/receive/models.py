@@ -116,6 +116,15 @@ class MailReceiveRecord(TenantOwned, Audited, Base):
         one_of("bounce_kind", BounceKind, "bounce_kind"),
         one_of("bounce_reason", BounceReason, "bounce_reason"),
         UniqueConstraint("server_config_id", "message_id", name="uq_mail_receive_record_message"),
+        # retention: whether a stored file is still a mail's
+        Index(
+            "ix_mail_receive_file",
+            "attachments",
+            postgresql_using="gin",
+            postgresql_ops={"attachments": "jsonb_path_ops"},
+            postgresql_where=text("attachments IS NOT NULL"),
+        ),
+        Index("ix_mail_receive_eml_file", "eml_file_id", postgresql_where=text("eml_file_id IS NOT NULL")),
         Index("ix_mail_receive_record_status", "tenant_id", "status"),
         # lists, newest first
         Index("ix_mail_receive_record_newest", "tenant_id", "id"),

@@ -1,10 +1,10 @@
 """Operating: notifications, tokens and operators, the audit log, webhooks, captured messages, retention, redaction.
 
 Safe while workers run: new tables, and columns that are null or have a constant default, so no row is rewritten and a
-worker of the version before leaves them as they are. The indexes for lists of errors and numbers read the send
-records once, and writes wait for it; where that is too long, make them before this runs, outside a transaction, as
-`CREATE INDEX CONCURRENTLY` with the same names: they are then left as they are. The audit log's trigger refuses
-changes to what is written.
+worker of the version before leaves them as they are. The indexes for lists of errors and numbers, and those of files,
+read their tables once, and writes wait for it; where that is too long, make them before this runs, outside a
+transaction, as `CREATE INDEX CONCURRENTLY` with the same names: they are then left as they are. The audit log's trigger
+refuses changes to what is written.
 """
 
 import sqlalchemy as sa
@@ -15,6 +15,9 @@ revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
+
+#: Tables whose rows name stored files, and how their indexes are called.
+_WITH_FILES = (("mail_send_record", "mail_send"), ("mail_receive_record", "mail_receive"))
 
 
 def upgrade() -> None:
@@ -373,6 +376,23 @@ def upgrade() -> None:
         if_not_exists=True,
     )
     op.create_index("ix_suppression_newest", "suppression", ["tenant_id", "id"], unique=False)
+    for table, short in _WITH_FILES:
+        op.create_index(
+            f"ix_{short}_file",
+            table,
+            ["attachments"],
+            postgresql_using="gin",
+            postgresql_ops={"attachments": "jsonb_path_ops"},
+            postgresql_where=sa.text("attachments IS NOT NULL"),
+            if_not_exists=True,
+        )
+    op.create_index(
+        "ix_mail_receive_eml_file",
+        "mail_receive_record",
+        ["eml_file_id"],
+        postgresql_where=sa.text("eml_file_id IS NOT NULL"),
+        if_not_exists=True,
+    )
     op.execute(
         """
         CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -388,6 +408,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_index("ix_mail_receive_eml_file", table_name="mail_receive_record")
+    for table, short in _WITH_FILES:
+        op.drop_index(f"ix_{short}_file", table_name=table)
     op.drop_index("ix_suppression_newest", table_name="suppression")
     op.drop_index("ix_sms_send_number", table_name="sms_send_record")
     op.drop_index(
