@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sqlalchemy import Column, Table, event, inspect
 from sqlalchemy.orm import Mapper, Session, UOWTransaction
 
-from messaging.audit.noting import HIDDEN, Entry, note_all, shown
+from messaging.audit.noting import HIDDEN, Entry, note_all
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import TenantOwned
 
@@ -71,7 +71,7 @@ def _columns(row: Noted) -> dict[str, Column[Any]]:
 def _present(row: Any, columns: Mapping[str, Column[Any]]) -> dict[str, Any]:
     """What of a row is at hand, without asking the database for more; what is null is left out."""
     found = {name: row.__dict__.get(name) for name in columns}
-    return {name: _shown(columns[name], value) for name, value in found.items() if value is not None}
+    return {name: _told(columns[name], value) for name, value in found.items() if value is not None}
 
 
 def _difference(row: Any, columns: Mapping[str, Column[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -83,10 +83,10 @@ def _difference(row: Any, columns: Mapping[str, Column[Any]]) -> tuple[dict[str,
         history = state.attrs[name].history
         if not history.added or list(history.added) == list(history.deleted or ()):
             continue
-        after[name] = _shown(column, history.added[0])
+        after[name] = _told(column, history.added[0])
         # What was not read stays so; a secret never is.
         if history.deleted and not is_secret(column):
-            before[name] = shown(history.deleted[0])
+            before[name] = history.deleted[0]
     return before, after
 
 
@@ -102,8 +102,8 @@ def _action(row: Noted, after: Mapping[str, Any]) -> str:
             return "update"
 
 
-def _shown(column: Column[Any], value: Any) -> Any:
-    return HIDDEN if value is not None and is_secret(column) else shown(value)
+def _told(column: Column[Any], value: Any) -> Any:
+    return HIDDEN if value is not None and is_secret(column) else value
 
 
 def is_secret(column: Column[Any]) -> bool:
