@@ -28,7 +28,7 @@ class Suppressing:
         self.unread: dict[int, tuple[Claim, Exception]] = {}
 
     def load(self, claims: Sequence[Claim]) -> None:
-        """Look up all recipients of these records that are still open: one query at most. Raises what the driver raises."""
+        """Look up all recipients of these records that are open: one query at most. Raises what the driver raises."""
         wanted: list[Wanted] = []
         for claim in claims:
             try:

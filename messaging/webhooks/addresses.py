@@ -11,8 +11,8 @@ import httpx2
 
 from messaging.tcp import AddressRefused
 
-#: RFC 6052, RFC 8215: IPv6 addresses whose last 32 bits are an IPv4 address behind a translator.
-_TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+#: RFC 6052: IPv6 addresses whose last 32 bits are an IPv4 address behind a translator. (RFC 8215's are no public ones.)
+_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 #: Longest URL.
 MAX_URL_CHARS = 2000
@@ -45,7 +45,8 @@ def check_url(url: str, *, allow_private: bool) -> None:
     except httpx2.InvalidURL as exc:
         raise ValueError("is no URL") from exc
     schemes = ("https", "http") if allow_private else ("https",)
-    if parts.scheme not in schemes or not parts.host or not 0 < (parts.port or 443) < 65_536:
+    is_port = parts.port is None or 0 < parts.port < 65_536
+    if parts.scheme not in schemes or not parts.host or not is_port:
         raise ValueError(f"allowed: a URL with {' or '.join(schemes)} and a host")
     if parts.userinfo or parts.fragment:
         raise ValueError("allowed: neither credentials nor a fragment")
@@ -54,6 +55,7 @@ def check_url(url: str, *, allow_private: bool) -> None:
 
 
 def _is_private_literal(host: str) -> bool:
+    host = host.removesuffix(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -64,9 +66,11 @@ def _is_private_literal(host: str) -> bool:
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
     is_special = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
-    is_site = isinstance(address, IPv6Address) and address.is_site_local
-    is_mapped = isinstance(address, IPv6Address) and address.ipv4_mapped is not None
-    return is_mapped or (address.is_global and not is_special and not is_site)
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None or address in _TRANSLATED:
+            return True  # as public as the address within
+        is_special = is_special or address.is_site_local
+    return address.is_global and not is_special
 
 
 def _within(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
@@ -74,6 +78,6 @@ def _within(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
     if isinstance(address, IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if any(address in network for network in _TRANSLATED):
+    if address in _TRANSLATED:
         found.append(IPv4Address(int(address) & 0xFFFFFFFF))
     return [one for one in found if one is not None]
