@@ -217,8 +217,9 @@ class HttpClient:
         except (OSError, httpcore2.RemoteProtocolError) as exc:
             raise _fault(exc, exchange, is_sending=is_sending) from exc
         found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers.raw}
+        assert isinstance(reply.stream, httpx2.SyncByteStream)
         # As it came: no encoding is asked for, and what one unpacks to has no bound.
-        return HttpReply(reply.status_code, found, b"".join(reply.iter_raw()), self._clock())
+        return HttpReply(reply.status_code, found, b"".join(reply.stream), self._clock())
 
 
 class _Exchange:

@@ -93,9 +93,14 @@ class KeptTransport(httpx2.BaseTransport):
             self._connections.give_back(connection, is_new=True)
             raise
         try:
-            asked = httpcore2.Request(request.method, url, headers=request.headers.raw, content=request.stream)
+            asked = httpcore2.Request(request.method, url, content=request.stream)
+            # As they are: the constructor would look at each of them again.
+            asked.headers = request.headers.raw
             reply = connection.http.handle_request(asked)
             body = self._body(reply)
+        except httpcore2.ConnectionNotAvailable as exc:
+            self._connections.drop(connection)
+            raise ConnectionAbortedError("closed before the request was written") from exc
         except BaseException as exc:
             self._connections.drop(connection)
             failure = connection.stream.write_failure

@@ -182,3 +182,11 @@ def test_closing_ends_a_call_that_runs() -> None:
         with pytest.raises(DeliveryError) as raised:
             running.result(4)
     assert (raised.value.code, raised.value.is_uncertain) == ("HTTP_NO_REPLY", True)
+
+
+def test_closing_before_a_request_is_written_leaves_it_unsent() -> None:
+    with serving() as (server, client, _):
+        with pytest.raises(DeliveryError) as raised:
+            client.post(server.url, headers={}, body=b"x", before_body=client.close)
+        assert (raised.value.code, raised.value.is_uncertain) == ("HTTP_CONNECT", False)
+        assert not server.requests
