@@ -5,21 +5,41 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from messaging.channels import channel_of
-from messaging.db.filters import owning_tenant
+from messaging.db.filters import reading_owner
 from messaging.db.newest import SCAN_ROWS
 from messaging.delivery.lines import Line, Position, RecordFilter, RecordPage
-from messaging.errors import RecordNotFound
+from messaging.delivery.stories import AttemptStory, attempts_of
+from messaging.errors import RecordNotFound, shown_value
 from messaging.mail import records as mails
 from messaging.mail.records import Story
 from messaging.sms import records as texts
 from messaging.sms.records import SmsStory
-from messaging.tenancy import SINGLE_TENANT_ID, is_multi_tenancy
 
 _SOURCES = {source.channel: source for source in (mails.LINES, texts.LINES)}
 
 
+def channel_of_recipient(text: str) -> str:
+    """Which channel goes to what somebody wrote: a number has a plus, an address a sign that no number has."""
+    return mails.LINES.channel if "@" in text else texts.LINES.channel
+
+
+def recipient(channel: str, text: str) -> str:
+    """An address or number as somebody wrote it, as lists look for it. Raises: ValueError, which names it."""
+    read = texts.recipient if channel == texts.LINES.channel else mails.recipient
+    try:
+        return read(text)
+    except ValueError as exc:
+        raise ValueError(f"recipient is {shown_value(text)}; it {exc}") from exc
+
+
+def attempts(session: Session, record_id: int) -> list[AttemptStory]:
+    """The attempt log of one record of the current tenant. Raises: RecordNotFound."""
+    channel_of(session.connection(), record_id)
+    return attempts_of(session, record_id)
+
+
 def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -> Story | SmsStory:
-    """The whole story of one record of the current tenant.
+    """The whole story of one record of the current tenant; bodies and variables only where they are asked for.
 
     Raises: RecordNotFound.
     """
@@ -30,7 +50,7 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
 
 def position(session: Session, record_id: int) -> Position:
     """Where a record of the current tenant stands in lists. Raises: RecordNotFound."""
-    owner = _owner()
+    owner = reading_owner()
     for source in _SOURCES.values():
         found = source.position(session, record_id, owner=owner)
         if found is not None:
@@ -52,7 +72,7 @@ def page(
     Across tenants they are in order of their ids. A page costs the same however long the list is: see
     `messaging.db.newest`.
     """
-    owner = _owner()
+    owner = reading_owner()
     pages = [
         source.page(session, asked, owner=owner, limit=limit, before=before, scan_rows=scan_rows)
         for name, source in _SOURCES.items()
@@ -70,7 +90,3 @@ def page(
     if len(known) > limit:
         end = Position(known[limit - 1].created_at, known[limit - 1].id)
     return RecordPage(known[:limit], end)
-
-
-def _owner() -> int | None:
-    return owning_tenant() if is_multi_tenancy() else SINGLE_TENANT_ID

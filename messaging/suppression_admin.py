@@ -5,16 +5,19 @@ What an entry is and does: `messaging.suppression`. Files of entries: `messaging
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, Row
 from sqlalchemy.orm import Session
 
 from messaging import suppression
+from messaging.db import newest
+from messaging.db.newest import Condition, Page
 from messaging.errors import EntryRejected
 from messaging.mail.addresses import AddressError, parse_mailbox
 from messaging.requests import SuppressionReason
 from messaging.sms.numbers import NumberError, parse_number
-from messaging.suppression import MAIL, SMS, Suppression, mail_address
+from messaging.suppression import MAIL, SMS, SUPPRESSION, mail_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +89,55 @@ def page(
     session: Session,
     *,
     channel: str | None = None,
+    address: str | None = None,
     search: str | None = None,
     reason: SuppressionReason | None = None,
     include_lifted: bool = False,
     limit: int = 50,
     before: int | None = None,
-) -> list[SuppressionLine]:
-    """Entries of the current tenant, newest first; `search` is a part of the address or number.
+    scan_rows: int = newest.SCAN_ROWS,
+) -> Page[SuppressionLine]:
+    """Entries of the current tenant, newest first; `search` is a part of the address or number, `address` all of it.
 
-    `before` is the id of the last entry of the page before.
+    `before` is where the page before ended (`Page.next_before`). A page costs the same however long the list is: see
+    `messaging.db.newest`.
+
+    Raises: EntryRejected, for an address that is none.
     """
-    s = Suppression
-    statement = select(*(getattr(s, name) for name in SuppressionLine.__dataclass_fields__))
-    if channel is not None:
-        statement = statement.where(s.channel == channel)
+    c = SUPPRESSION.c
+    conditions: list[Condition] = []
+    within: list[ColumnElement[bool]] = []
+    if address is not None:
+        channel = channel or (SMS if address.lstrip().startswith("+") and "@" not in address else MAIL)
+        address = spelled(channel, address)
+    # Of entries in force an index knows the addresses.
+    if address is not None and not include_lifted:
+        within = [c.channel == channel, c.address == address, c.lifted_at.is_(None)]
+    else:
+        if channel is not None:
+            conditions.append(lambda c: c.channel == channel)
+        if address is not None:
+            conditions.append(lambda c: c.address == address)
+        if not include_lifted:
+            conditions.append(lambda c: c.lifted_at.is_(None))
     if search:
-        statement = statement.where(s.address.contains(search.lower(), autoescape=True))
+        conditions.append(lambda c: c.address.contains(search.lower(), autoescape=True))
     if reason is not None:
-        statement = statement.where(s.reason == reason)
-    if not include_lifted:
-        statement = statement.where(s.lifted_at.is_(None))
-    if before is not None:
-        statement = statement.where(s.id < before)
-    rows = session.execute(statement.order_by(s.id.desc()).limit(limit))
-    return [SuppressionLine(**{**row._mapping, "reason": SuppressionReason(row.reason)}) for row in rows]
+        conditions.append(lambda c: c.reason == reason)
+    return newest.page_by_id(
+        session,
+        SUPPRESSION,
+        tuple(SuppressionLine.__dataclass_fields__),
+        _line,
+        within=within,
+        conditions=conditions,
+        is_gathered=bool(within),
+        size=limit,
+        before=before,
+        scan_rows=scan_rows,
+    )
+
+
+def _line(row: Row[Any]) -> SuppressionLine:
+    fields = {name: row._mapping[name] for name in SuppressionLine.__dataclass_fields__}
+    return SuppressionLine(**fields | {"reason": SuppressionReason(row.reason)})

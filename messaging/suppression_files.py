@@ -1,18 +1,21 @@
 """The suppression list as a CSV file (RFC 4180, UTF-8): taken over from another system, or kept for one.
 
-The first line names the columns. An import is all or nothing: a file with a bad line writes none of the others. Both
+The first line names the columns; a cell that a spreadsheet would run has an apostrophe in front
+(`messaging.csv_cells`). An import is all or nothing: a file with a bad line writes none of the others. Both
 directions go line by line, so that a file may be longer than memory.
 """
 
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TextIO
 
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from messaging import audit
+from messaging.csv_cells import guarded, unguarded
 from messaging.delivery.request_fields import MAX_ID
 from messaging.errors import EntryRejected, FileRejected
 from messaging.requests import SuppressionReason
@@ -149,7 +152,7 @@ def _rows(source: TextIO, bad: list[str]) -> Iterator[tuple[int, dict[str, str]]
     header: list[str] | None = None
     try:
         for row in reader:
-            cells = [cell.strip() for cell in row]
+            cells = [unguarded(cell.strip()) for cell in row]
             if not any(cells):
                 continue
             if header is None:
@@ -199,12 +202,15 @@ def export_entries(session: Session, target: TextIO, *, include_lifted: bool = F
     statement = select(*(getattr(s, name) for name in COLUMNS)).order_by(s.id)
     if not include_lifted:
         statement = statement.where(s.lifted_at.is_(None))
-    writer = csv.writer(target, lineterminator="\n")
+    writer = csv.writer(target)
     writer.writerow(COLUMNS)
     count = 0
     for row in session.execute(statement.execution_options(yield_per=BATCH_ROWS)):
-        writer.writerow(
-            ["" if cell is None else cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in row]
-        )
+        writer.writerow([guarded(cell) if isinstance(cell, str) else _plain(cell) for cell in row])
         count += 1
     return count
+
+
+def _plain(cell: Any) -> Any:
+    """A number, a time, or nothing."""
+    return "" if cell is None else cell.isoformat() if isinstance(cell, datetime) else cell

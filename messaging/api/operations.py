@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from messaging import provisioning, quota, suppression, suppression_admin, suppression_files
 from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
+from messaging.db.newest import Page
 from messaging.errors import shown_value
 from messaging.mail import channel as mail_channel
 from messaging.mail import unsubscribing
@@ -102,29 +103,33 @@ def lift_suppression(entry_id: int, *, note: str, session: Session | None = None
 def list_suppressions(
     *,
     channel: str | None = None,
+    address: str | None = None,
     search: str | None = None,
     reason: SuppressionReason | None = None,
     with_lifted: bool = False,
     limit: int = 50,
     before: int | None = None,
     session: Session | None = None,
-) -> list[SuppressionLine]:
-    """Entries of this tenant's suppression list, newest first; `search` is a part of the address or number.
+) -> Page[SuppressionLine]:
+    """Entries of this tenant's suppression list, newest first, as a list that knows where the next page begins.
 
-    `before` is the id of the last entry of the page before.
+    `address` is an address or number, `search` a part of it. `before` is the `next_before` of the page before.
 
     Raises:
+        EntryRejected: The address is none.
         TypeError: A value of another type.
         ValueError: One that cannot be. In both cases nothing was asked, and the transaction is still usable.
     """
     if channel not in (None, suppression.MAIL, suppression.SMS):
         raise ValueError(f"channel is {shown_value(channel)}; allowed: {suppression.MAIL}, {suppression.SMS}")
-    if not isinstance(search, str | None):
-        raise TypeError(f"search is {shown_value(search)}; it is of type str")
+    for name, text in (("address", address), ("search", search)):
+        if not isinstance(text, str | None):
+            raise TypeError(f"{name} is {shown_value(text)}; it is of type str")
     if search is not None and storable(search) != search:
         raise ValueError(f"search is {shown_value(search)}; it has a character that no entry can have")
     checked: dict[str, Any] = {
         "channel": channel,
+        "address": address,
         "search": search,
         "reason": member_if_given("reason", reason, SuppressionReason),
         "limit": number("limit", limit),

@@ -8,10 +8,11 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session, known_id, member, member_if_given, number, number_if_given
 from messaging.api.process import environment
+from messaging.db.newest import Page
 from messaging.errors import RecordNotFound, shown_value
 from messaging.receive import received
 from messaging.receive.received import ReceivedLine, ReceivedMail
-from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus
+from messaging.receive.vocabulary import LinkStatus, MailType, ReceivedFlag, ReceivedStatus, TruncationReason
 
 
 def list_received(
@@ -20,16 +21,17 @@ def list_received(
     status: ReceivedStatus | None = None,
     link_status: LinkStatus | None = None,
     flags: Collection[ReceivedFlag] = (),
+    truncation: TruncationReason | None = None,
     mailbox_id: int | None = None,
     record_id: int | None = None,
     limit: int = 50,
     before: int | None = None,
     session: Session | None = None,
-) -> list[ReceivedLine]:
-    """Received mails of this tenant, newest first, a page at a time; without a `status` all but those marked deleted.
+) -> Page[ReceivedLine]:
+    """Received mails of this tenant, newest first, as a list that knows where the next page begins.
 
-    `flags`: those that have all of them. `record_id`: those about this send record. `before` is the id of the last mail
-    of the page before.
+    Without a `status` all but those marked deleted. `flags`: those that have all of them. `record_id`: those about this
+    send record. `before` is the `next_before` of the page before.
 
     Raises:
         TypeError: A value of another type.
@@ -42,6 +44,7 @@ def list_received(
         "status": member_if_given("status", status, ReceivedStatus),
         "link_status": member_if_given("link_status", link_status, LinkStatus),
         "flags": [member("flags", flag, ReceivedFlag) for flag in flags],
+        "truncation_reason": member_if_given("truncation", truncation, TruncationReason),
         "server_config_id": number_if_given("mailbox_id", mailbox_id),
         "record_id": number_if_given("record_id", record_id),
         "limit": number("limit", limit),

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_connection, known_id
 from messaging.api.process import environment
-from messaging.channels import CHANNELS, channel_of
+from messaging.channels import CHANNELS, ChannelFacts, channel_of
 from messaging.delivery import requeue
 from messaging.delivery.cancel import Cancelled
 from messaging.delivery.cancel import cancel as cancel_record
@@ -23,23 +23,23 @@ from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
 from messaging.webhooks.announcing import AT_HAND
 
 
-def retry(record_id: int, *, session: Session | None = None) -> None:
+def retry(record_id: int, *, channel: str | None = None, session: Session | None = None) -> None:
     """Ask for another attempt of a record that is waiting, failed or dead: due now, same content if it was prepared.
 
     From a final state `retry_count` goes up by one and counts on: the budget is not re-armed. Recipients that accepted
     the mail never get it again.
 
     Raises:
-        RecordNotFound: No such record in this tenant.
+        RecordNotFound: No such record in this tenant, or (where it is given) in this channel.
         StateError: It is SENT, SENDING, cancelled, has nobody left to send to, or changed meanwhile.
     """
     record_id = known_id(record_id)
     with in_connection(session) as connection:
-        channel = channel_of(connection, record_id)
-        requeue.retry(connection, channel.table, channel.recipients, record_id, channel=channel.name)
+        found = _channel_of(connection, record_id, channel)
+        requeue.retry(connection, found.table, found.recipients, record_id, channel=found.name)
 
 
-def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) -> int:
+def retry_batch(record_ids: Sequence[int], *, channel: str | None = None, session: Session | None = None) -> int:
     """As `retry` for many; skips those it would refuse and answers how many were requeued."""
     ids = []
     for record_id in record_ids:
@@ -47,23 +47,32 @@ def retry_batch(record_ids: Sequence[int], *, session: Session | None = None) ->
             ids.append(known_id(record_id))
     with in_connection(session) as connection:
         return sum(
-            requeue.retry_batch(connection, channel.table, channel.recipients, ids, channel=channel.name)
-            for channel in CHANNELS.values()
+            requeue.retry_batch(connection, one.table, one.recipients, ids, channel=one.name)
+            for one in CHANNELS.values()
+            if channel in (None, one.name)
         )
 
 
-def cancel(record_id: int, *, session: Session | None = None) -> Cancelled:
+def cancel(record_id: int, *, channel: str | None = None, session: Session | None = None) -> Cancelled:
     """Call a record off; the answer says truthfully whether it was, will be or may have been sent.
 
     In a caller's session the answer holds once that transaction commits.
 
     Raises:
-        RecordNotFound: No such record in this tenant.
+        RecordNotFound: No such record in this tenant, or (where it is given) in this channel.
     """
     record_id = known_id(record_id)
     with in_connection(session) as connection:
-        channel = channel_of(connection, record_id)
-        return cancel_record(connection, channel.table, record_id, channel=channel.name, announcer=AT_HAND)
+        found = _channel_of(connection, record_id, channel)
+        return cancel_record(connection, found.table, record_id, channel=found.name, announcer=AT_HAND)
+
+
+def _channel_of(connection: Connection, record_id: int, channel: str | None) -> ChannelFacts:
+    """The channel of a record; ids of all channels come from one sequence. Raises: RecordNotFound."""
+    found = channel_of(connection, record_id)
+    if channel not in (None, found.name):
+        raise RecordNotFound(f"no {channel} record {record_id}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,8 @@ class SmsStatus:
     id: int
     #: E.164 with the plus.
     phone_number: str
+    #: As given until it is prepared, then as it is sent; None while the template's is not rendered, and once redacted.
+    content: str | None
     status: SendStatus
     retry_count: int
     next_attempt_at: datetime
@@ -118,16 +129,16 @@ class SmsStatus:
     delivery_status_updated_at: datetime | None
 
 
-def status(record_id: int, *, session: Session | None = None) -> MailStatus | SmsStatus:
+def status(record_id: int, *, channel: str | None = None, session: Session | None = None) -> MailStatus | SmsStatus:
     """Where a mail or text message stands.
 
     Raises:
-        RecordNotFound: No such record in this tenant.
+        RecordNotFound: No such record in this tenant, or (where it is given) in this channel.
     """
     record_id = known_id(record_id)
     environment()
     with in_connection(session) as connection:
-        if channel_of(connection, record_id).name == sms.NAME:
+        if _channel_of(connection, record_id, channel).name == sms.NAME:
             return _sms_status(connection, record_id)
         return _mail_status(connection, record_id)
 

@@ -67,7 +67,7 @@ def list_mails(
             limit=limit,
             before=before,
         )
-    next_before = lines[-1].id if len(lines) == limit else None
+    next_before = lines.next_before
     if as_json:
         print_json({"mails": [asdict(line) for line in lines], "next_before": next_before})
     else:

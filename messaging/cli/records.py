@@ -43,6 +43,10 @@ class Channel(StrEnum):
 MAX_PAGE = 1000
 
 
+#: Fields of a story that are left out unless they are asked for.
+BODIES = ("body_text", "body_html", "content", "template_variables")
+
+
 @app.command()
 def send(
     to: Annotated[list[str], typer.Option(help="A recipient, as `name@example.com` or `Name <name@example.com>`.")],
@@ -174,9 +178,7 @@ def show(
         about = received.page(session, record_id=record_id)
     if as_json:
         told = asdict(story) | {"received": [asdict(line) for line in about]}
-        print_json(
-            told if bodies else {k: v for k, v in told.items() if k not in ("body_text", "body_html", "content")}
-        )
+        print_json(told if bodies else {k: v for k, v in told.items() if k not in BODIES})
     else:
         print_story(story)
         if about:

@@ -54,7 +54,7 @@ def list_entries(
         lines = api.list_suppressions(
             channel=channel, search=search, reason=reason, with_lifted=lifted, limit=limit, before=before
         )
-    next_before = lines[-1].id if len(lines) == limit else None
+    next_before = lines.next_before
     if as_json:
         print_json({"entries": [asdict(line) for line in lines], "next_before": next_before})
     else:

@@ -59,6 +59,14 @@ def owning_tenant() -> int | None:
     return context.tenant_id
 
 
+def reading_owner() -> int | None:
+    """Whose rows a statement on a table, which nothing here confines, may read; None: all. Without tenants, those of 0.
+
+    Raises: TenantContextMissing.
+    """
+    return owning_tenant() if tenancy.is_multi_tenancy() else tenancy.SINGLE_TENANT_ID
+
+
 @event.listens_for(Session, "do_orm_execute")
 def _confine(state: ORMExecuteState) -> None:
     if not state.is_orm_statement or tenancy.is_single_tenant():

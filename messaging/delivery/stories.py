@@ -30,8 +30,12 @@ class AttemptStory:
     error_code: str | None
     error_message: str | None
     worker_name: str | None
-    trace_id: str | None
-    request_id: str | None
+    #: Label of who it went to, as `smtp` or `TWILIO`, and the server's or provider's id.
+    provider: str | None = None
+    config_id: int | None = None
+    #: The caller's W3C trace, and what its request over HTTP was called.
+    trace_id: str | None = None
+    request_id: str | None = None
 
 
 def attempts_of(session: Session, record_id: int) -> list[AttemptStory]:

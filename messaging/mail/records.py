@@ -22,6 +22,9 @@ from messaging.requests import MessageScope
 #: What `result` says of a recipient nothing is known of yet.
 OPEN = "open"
 
+#: Fields that hold what a mail says.
+BODIES = ("body_text", "body_html", "template_variables")
+
 
 @dataclass(frozen=True, slots=True)
 class RecipientStory:
@@ -82,9 +85,23 @@ class Story:
     bounce_code: str | None
     read_receipt_received_at: datetime | None
     trace_id: str | None
+    #: What the request over HTTP was called.
+    request_id: str | None
+    server_config_id: int | None
+    template_id: int | None
+    template_code: str | None
+    reply_to: str | None
+    headers: dict[str, str] | None
+    #: When bodies and variables were taken off it, and the hash of what went, in hex.
+    redacted_at: datetime | None
+    content_sha256: str | None
     body_mode: str | None
+    #: What the template is filled with; None unless bodies were asked for, as are the two after it.
+    template_variables: dict[str, Any] | None
     body_text: str | None
     body_html: str | None
+    #: `file_id`, `file_name`, `content_type` and `content_id` of each attachment.
+    files: list[dict[str, Any]]
     channel: str = NAME
 
 
@@ -93,7 +110,7 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
 
     Raises: RecordNotFound.
     """
-    columns = [c for c in MailSendRecord.__table__.c if with_bodies or c.name not in ("body_text", "body_html")]
+    columns = [c for c in MailSendRecord.__table__.c if with_bodies or c.name not in BODIES]
     statement = select(*(getattr(MailSendRecord, c.name) for c in columns)).where(MailSendRecord.id == record_id)
     found = session.execute(statement).one_or_none()
     if found is None:
@@ -123,6 +140,7 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
             "server": _server(session, row["server_config_id"]),
             "template": _template(row["template_id"], row["template_code"]),
             "attachments": [_attachment(reference) for reference in row["attachments"] or ()],
+            "files": row["attachments"] or [],
             "recipients": recipients,
             "attempts": attempts,
             "dead_letter": dead_letter_of(session, record_id),

@@ -14,6 +14,8 @@ from sqlalchemy import ARRAY, BigInteger, ColumnElement, Row, bindparam, func, s
 from sqlalchemy.orm import Session
 
 from messaging import audit, tenancy
+from messaging.db import newest
+from messaging.db.newest import Condition, Page
 from messaging.errors import RecordNotFound
 from messaging.receive.models import MAIL_RECEIVE_RECORD, MailReceiveRecord
 from messaging.receive.vocabulary import (
@@ -51,6 +53,8 @@ class ReceivedLine:
     link_status: LinkStatus
     #: The send record it is about.
     linked_send_record_id: int | None
+    #: Why it is stored in part; None: it is whole.
+    truncation_reason: TruncationReason | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,6 @@ class ReceivedMail(ReceivedLine):
     duplicate_of: int | None
     #: The raw mail in the file store.
     eml_file_id: int | None
-    truncation_reason: TruncationReason | None
 
 
 #: Columns that a line tells as flags.
@@ -115,35 +118,46 @@ def page(
     status: ReceivedStatus | None = None,
     link_status: LinkStatus | None = None,
     flags: Collection[ReceivedFlag] = (),
+    truncation_reason: TruncationReason | None = None,
     server_config_id: int | None = None,
     record_id: int | None = None,
     limit: int = 50,
     before: int | None = None,
-) -> list[ReceivedLine]:
+    scan_rows: int = newest.SCAN_ROWS,
+) -> Page[ReceivedLine]:
     """Received mails of the current tenant, newest first; without a `status` all but those marked deleted.
 
-    `flags`: those that have all of them. `record_id`: those about this send record. `before` is the id of the last mail
-    of the page before.
+    `flags`: those that have all of them. `record_id`: those about this send record. `before` is where the page before
+    ended (`Page.next_before`). A page costs the same however long the list is: see `messaging.db.newest`.
     """
-    statement = select(*_columns(ReceivedLine))
     wanted = {
-        _R.mail_type: mail_type,
-        _R.status: status,
-        _R.link_status: link_status,
-        _R.server_config_id: server_config_id,
-        _R.linked_send_record_id: record_id,
+        "mail_type": mail_type,
+        "status": status,
+        "link_status": link_status,
+        "truncation_reason": truncation_reason,
+        "server_config_id": server_config_id,
+        **dict.fromkeys((_COLUMN_OF[flag] for flag in flags), True),
     }
-    for column, value in wanted.items():
-        if value is not None:
-            statement = statement.where(column == value)
-    for flag in flags:
-        statement = statement.where(getattr(_R, _COLUMN_OF[flag]))
+    conditions = [_equals(name, value) for name, value in wanted.items() if value is not None]
     if status is None:
-        statement = statement.where(_R.status != ReceivedStatus.DELETED)
-    if before is not None:
-        statement = statement.where(_R.id < before)
-    rows = session.execute(statement.order_by(_R.id.desc()).limit(limit))
-    return [ReceivedLine(**_fields(row, ReceivedLine)) for row in rows]
+        conditions.append(lambda c: c.status != ReceivedStatus.DELETED)
+    linked = MAIL_RECEIVE_RECORD.c.linked_send_record_id
+    return newest.page_by_id(
+        session,
+        MAIL_RECEIVE_RECORD,
+        _names(ReceivedLine),
+        lambda row: ReceivedLine(**_fields(row, ReceivedLine)),
+        within=[] if record_id is None else [linked == record_id],
+        conditions=conditions,
+        is_gathered=record_id is not None,
+        size=limit,
+        before=before,
+        scan_rows=scan_rows,
+    )
+
+
+def _equals(name: str, value: object) -> Condition:
+    return lambda c: c[name] == value
 
 
 def get(session: Session, received_id: int, *, with_bodies: bool = False) -> ReceivedMail:
@@ -208,8 +222,12 @@ def _noted(row: Any, to: ReceivedStatus) -> audit.Entry:
 
 
 def _columns(kind: type[ReceivedLine], left_out: Collection[str] = ()) -> list[Any]:
+    return [getattr(_R, name) for name in _names(kind, left_out)]
+
+
+def _names(kind: type[ReceivedLine], left_out: Collection[str] = ()) -> list[str]:
     names = [field.name for field in fields(kind) if field.name != "flags" and field.name not in left_out]
-    return [getattr(_R, name) for name in (*names, *_COLUMN_OF.values())]
+    return [*names, *_COLUMN_OF.values()]
 
 
 def _fields(row: Row[Any], kind: type[ReceivedLine]) -> dict[str, Any]:

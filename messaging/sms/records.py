@@ -16,6 +16,9 @@ from messaging.sms.acceptance import CHANNEL
 from messaging.sms.models import SMS_SEND_RECORD, SmsProviderConfig, SmsSendRecord
 from messaging.sms.numbers import parse_number
 
+#: Fields that hold what a text message says.
+BODIES = ("content", "template_variables", "template_params")
+
 
 @dataclass(frozen=True, slots=True)
 class SmsStory:
@@ -63,6 +66,15 @@ class SmsStory:
     #: State of its dead letter; None without one.
     dead_letter: str | None
     trace_id: str | None
+    #: What the request over HTTP was called.
+    request_id: str | None
+    provider_config_id: int | None
+    provider_type: str | None
+    #: When text and variables were taken off it, and the hash of what went, in hex.
+    redacted_at: datetime | None
+    content_sha256: str | None
+    #: What the template is filled with; None unless the text was asked for.
+    template_variables: dict[str, Any] | None
     content: str | None
 
 
@@ -88,7 +100,7 @@ def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -
 
     Raises: RecordNotFound.
     """
-    columns = [c.name for c in SmsSendRecord.__table__.c if with_bodies or c.name != "content"]
+    columns = [c.name for c in SmsSendRecord.__table__.c if with_bodies or c.name not in BODIES]
     statement = select(*(getattr(SmsSendRecord, name) for name in columns)).where(SmsSendRecord.id == record_id)
     found = session.execute(statement).one_or_none()
     if found is None:

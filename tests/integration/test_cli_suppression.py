@@ -89,7 +89,7 @@ def test_a_file_is_imported_all_or_none_and_exported(run: Run, tmp_path: Path, m
     target = tmp_path / "new.csv"
     assert run("export", target) == (0, "", "2 entries\n")
     code, out, _ = run("export")
-    assert out == target.read_text()
+    assert out == target.read_bytes().decode()
     monkeypatch.setattr("sys.stdin", io.StringIO(out))
     assert run("import", "-") == (0, "0 added, 2 known before, 0 left out as lifted\n", "")
 

@@ -16,6 +16,7 @@ from messaging.requests import SuppressionReason
 from messaging.settings import Settings
 from messaging.suppression import FIND, Suppression, Wanted
 from messaging.suppression_files import SuppressionsImported
+from tests.integration.rows_read import rows_read
 
 ANN, BEN, NUMBER = "ann@example.org", "ben@example.org", "+4915112345678"
 
@@ -171,6 +172,52 @@ def test_pages_go_from_the_newest_and_can_be_searched(session: Session) -> None:
     assert suppression_admin.page(session, search="user%") == []
     assert [line.address for line in suppression_admin.page(session, search="151123")] == [NUMBER]
     assert [line.address for line in suppression_admin.page(session, reason=SuppressionReason.OPT_OUT)] == [NUMBER]
+
+
+def test_an_address_is_found_as_a_whole(session: Session) -> None:
+    ann = suppression_admin.suppress(session, ANN)
+    newsletter = suppression_admin.suppress(session, ANN, list_name="news")
+    number = suppression_admin.suppress(session, NUMBER, channel="sms")
+    suppression_admin.suppress(session, "joann@example.org")
+
+    def found(address: str, **asked: Any) -> list[int]:
+        return [line.id for line in suppression_admin.page(session, address=address, **asked)]
+
+    assert found("Ann <ANN@example.org>") == [newsletter, ann]
+    assert found(NUMBER) == [number]
+    assert found(ANN, reason=SuppressionReason.OPT_OUT) == []
+    suppression.lift(session, ann, note="asked by phone")
+    assert found(ANN) == [newsletter]
+    assert found(ANN, include_lifted=True) == [newsletter, ann]
+    with pytest.raises(EntryRejected, match="address"):
+        found("ann")
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        ({}, 102),
+        ({"before": 4000}, 102),
+        ({"address": ANN}, 5),
+        ({"address": "r9@example.org"}, 5),
+        ({"address": "r9@example.org", "include_lifted": True}, 500),
+        ({"search": "nobody"}, 500),
+        ({"reason": SuppressionReason.COMPLAINT, "before": 4000}, 500),
+    ],
+)
+def test_a_page_reads_by_an_index_no_more_than_it_may(
+    session: Session, engine: Engine, asked: dict[str, Any], most: int
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            text("""
+                INSERT INTO suppression (tenant_id, channel, address, reason, lifted_at)
+                SELECT 6 + n % 3, 'mail', 'r' || n || '@example.org', 'MANUAL', CASE WHEN n % 2 = 0 THEN now() END
+                FROM generate_series(1, 20000) n""")
+        )
+        connection.execute(text("ANALYZE suppression"))
+    suppression_admin.page(session, **asked, scan_rows=500)
+    assert rows_read(session, "suppression") <= most
 
 
 # Looking up

@@ -9,9 +9,11 @@ from sqlalchemy.orm import Session
 
 import messaging
 from messaging import LinkStatus, MailType, ReceivedFlag, ReceivedStatus, RecordNotFound, tenancy
+from messaging.receive import received
 from messaging.receive.vocabulary import BounceKind
 from messaging.settings import Settings
 from tests.integration.receive.books import A, Books, failed
+from tests.integration.rows_read import rows_read
 
 UNREAD, READ, ARCHIVED, DELETED = ReceivedStatus
 
@@ -148,20 +150,45 @@ def test_no_tenant_sees_or_changes_what_another_received(books: Books) -> None: 
         assert [line.id for line in messaging.list_received()] == [others, mine]
 
 
-def test_a_page_is_read_by_an_index(books: Books, engine: Engine) -> None:
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        ({}, 51),
+        ({"before": 15_000}, 51),
+        ({"mail_type": MailType.BOUNCE}, 500),
+        ({"flags": [ReceivedFlag.SPAM], "before": 15_000}, 500),
+        ({"record_id": 12}, 500),
+    ],
+)
+def test_a_page_reads_by_an_index_no_more_than_it_may(
+    books: Books, engine: Engine, asked: dict[str, Any], most: int
+) -> None:
     with engine.begin() as connection:
         connection.execute(
             text("""
                 INSERT INTO mail_receive_record (server_config_id, folder_name, message_id, received_at, tenant_id)
-                SELECT 1, 'INBOX', '<p' || n || '@example.org>', now(), n % 3 FROM generate_series(1, 20000) n""")
+                SELECT 1, 'INBOX', '<p' || n || '@example.org>', now(), n % 3 - 1 FROM generate_series(1, 20000) n""")
         )
         connection.execute(text("ANALYZE mail_receive_record"))
-        plan = connection.execute(
-            text("""
-                EXPLAIN SELECT id FROM mail_receive_record
-                WHERE tenant_id = 1 AND status <> 'DELETED' AND id < 15000 ORDER BY id DESC LIMIT 50""")
-        ).scalars()
-        assert "Index Scan Backward using ix_mail_receive_record_newest" in "".join(plan)
+    with Session(engine) as session:
+        received.page(session, **asked, scan_rows=500)
+        assert rows_read(session, "mail_receive_record") <= most
+
+
+def test_a_rare_mail_is_found_page_by_page(books: Books, engine: Engine) -> None:
+    ids = [
+        mail(books, is_spam=number in (1, 6), truncation_reason="PARSE_FAILED" if number == 6 else None)
+        for number in range(9)
+    ]
+    found: list[int] = []
+    before, pages = None, 0
+    with Session(engine) as session:
+        while pages == 0 or before is not None:
+            lines = received.page(session, flags=[ReceivedFlag.SPAM], limit=1, before=before, scan_rows=3)
+            found, before, pages = [*found, *(line.id for line in lines)], lines.next_before, pages + 1
+    assert (found, pages) == ([ids[6], ids[1]], 4)
+    [truncated] = messaging.list_received(truncation="PARSE_FAILED")  # type: ignore[arg-type]
+    assert truncated.id == ids[6]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +198,7 @@ def test_a_page_is_read_by_an_index(books: Books, engine: Engine) -> None:
         ({"mail_type": 7}, "mail_type is 7; it is of type MailType"),
         ({"status": []}, r"status is \[\]; it is of type ReceivedStatus"),
         ({"link_status": "\x00"}, "link_status is .*; allowed: NONE, PENDING"),
+        ({"truncation": "CUT"}, "truncation is 'CUT'; allowed: "),
         ({"flags": ["LOUD"]}, "flags is 'LOUD'; allowed: MAILING_LIST"),
         ({"flags": "SPAM"}, "flags is 'SPAM'; it is a list of flags"),
         ({"mailbox_id": True}, "mailbox_id is True; it is of type int"),
