@@ -128,12 +128,14 @@ class Resource(APIRouter):
         extra = dict(options.get("openapi_extra") or {})
         for need in asked:
             extra |= {"security": [{"token": []}, {"session": []}], "x-roles": need.roles}
+        status_code = options.get("status_code") or 200
         options |= {
+            "status_code": status_code,
             "responses": declared,
             "openapi_extra": extra,
             "operation_id": options.get("operation_id") or endpoint.__name__,
         }
-        super().add_api_route(path, _in_one_hop(endpoint, options.get("status_code") or 200), **options)
+        super().add_api_route(path, _in_one_hop(endpoint, status_code), **options)
 
 
 def _problems(path: str, methods: set[str], asked: Sequence[Needs]) -> dict[int | str, dict[str, Any]]:
