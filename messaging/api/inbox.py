@@ -9,7 +9,7 @@ from typing import Any, overload
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
-from messaging.api.calls import given, in_session, known_id, number, number_if_given
+from messaging.api.calls import given, in_session, known_id, number, number_if_given, whole_if_given
 from messaging.api.process import environment
 from messaging.clock import utc_now
 from messaging.errors import UserContextMissing
@@ -96,7 +96,7 @@ def mark_my_inbox_read(*, session: Session | None = None) -> int:
 
 def inbox_unread_count(recipient_id: int, *, session: Session | None = None) -> int:
     """As `my_unread_count`, of any person of the tenant."""
-    recipient_id = number("recipient_id", recipient_id)
+    recipient_id = _person(recipient_id)
     environment()
     with in_session(session) as s:
         return read.unread_count(s, recipient_id)
@@ -112,7 +112,7 @@ def list_inbox(
     Raises:
         RecordNotFound: `before` is none of that person's.
     """
-    recipient_id = number("recipient_id", recipient_id)
+    recipient_id = _person(recipient_id)
     checked: dict[str, Any] = {"limit": number("limit", limit), "before": number_if_given("before", before)}
     environment()
     with in_session(session) as s:
@@ -129,10 +129,10 @@ def mark_notification_read(notification_id: int, *, session: Session | None = No
 
 def mark_inbox_read(recipient_id: int, *, session: Session | None = None) -> int:
     """Mark all notifications of a person read; answers how many were unread."""
-    recipient_id = number("recipient_id", recipient_id)
+    recipient_id = _person(recipient_id)
     environment()
     with in_session(session) as s:
-        return read.mark_all_read(s, recipient_id)
+        return read.mark_all_read(s, recipient_id, by_operator=True)
 
 
 def _me() -> int:
@@ -140,3 +140,11 @@ def _me() -> int:
     if user_id is None:
         raise UserContextMissing("no user is set; an inbox is a person's")
     return user_id
+
+
+def _person(recipient_id: object) -> int:
+    """The application's id of a person, which may be 0 or below. Raises: TypeError, ValueError."""
+    checked = whole_if_given("recipient_id", recipient_id)
+    if checked is None:
+        raise TypeError("recipient_id is None; it is of type int")
+    return checked

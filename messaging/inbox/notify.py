@@ -28,7 +28,7 @@ from messaging import metrics, tenancy
 from messaging.db import lock_wait
 from messaging.db.trouble import is_passing
 from messaging.delivery.acceptance import MAX_USER_NAME_CHARS, check_batch, storable
-from messaging.delivery.request_fields import RequestFields
+from messaging.delivery.request_fields import MAX_ID, RequestFields
 from messaging.errors import IdempotencyKeyBusy
 from messaging.inbox import changed
 from messaging.inbox.changed import Inbox
@@ -91,7 +91,7 @@ class _Check(RequestFields):
         """
         self._index = index
         self.tenant_id = self._whose()
-        recipient_id = self._id("recipient_id", request.recipient_id)
+        recipient_id = self._whole("recipient_id", request.recipient_id)
         if recipient_id is None:
             raise self._refused("recipient_id", None, "is missing")
         kind = self._member("notification_type", request.notification_type, NotificationType)
@@ -104,7 +104,7 @@ class _Check(RequestFields):
             content=self._words("content", request.content, MAX_CONTENT_CHARS),
             notification_type=kind.value,
             source_model=(source_model or "").strip() or None,
-            source_id=self._id("source_id", request.source_id),
+            source_id=self._whole("source_id", request.source_id),
             expires_at=self._time("expires_at", request.expires_at),
             idempotency_key=self._key(request.idempotency_key),
         )
@@ -117,6 +117,14 @@ class _Check(RequestFields):
         if tenant_id is None:
             raise self._refused("tenant_id", None, "is missing: a current tenant is needed and none is set")
         return tenant_id
+
+    def _whole(self, field: str, value: Any) -> int | None:
+        """An id of the application's own, which may be 0 or below."""
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not -MAX_ID <= value <= MAX_ID:
+            raise self._refused(field, value, "is not an id")
+        return int(value)
 
     def _words(self, field: str, value: Any, max_chars: int) -> str:
         """A text as it is, which is required."""

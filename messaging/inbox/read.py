@@ -12,11 +12,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from messaging import tenancy
+from messaging import audit, tenancy
 from messaging.errors import RecipientMismatch, RecordNotFound
 from messaging.inbox import changed
 from messaging.inbox.changed import Inbox
-from messaging.inbox.models import InboxNotification
+from messaging.inbox.models import INBOX_NOTIFICATION, InboxNotification
 from messaging.requests import NotificationType
 
 #: Lines of a person's list: what an application shows without a page of its own.
@@ -89,14 +89,20 @@ def mark_read(session: Session, notification_id: int, *, reader: int | None = No
         raise RecordNotFound(f"no notification {notification_id}")
     if reader is not None and found.recipient_id != reader:
         raise RecipientMismatch(f"notification {notification_id} is another user's")
-    return bool(_mark(session, _N.id == notification_id))
+    is_marked = bool(_mark(session, _N.id == notification_id))
+    if is_marked and reader is None:
+        audit.note(session, "read", INBOX_NOTIFICATION, notification_id, tenant_id=found.tenant_id)
+    return is_marked
 
 
-def mark_all_read(session: Session, recipient_id: int) -> int:
+def mark_all_read(session: Session, recipient_id: int, *, by_operator: bool = False) -> int:
     """Mark all of a person's notifications read, whatever their number; answers how many were unread."""
     # Locked in one order, as two of a person's windows may do this at once.
     unread = select(_N.id).where(*_of(recipient_id), ~_N.is_read).order_by(_N.id).with_for_update()
-    return _mark(session, _N.id.in_(unread.scalar_subquery()))
+    count = _mark(session, _N.id.in_(unread.scalar_subquery()))
+    if count and by_operator:
+        audit.note(session, "read", INBOX_NOTIFICATION, None, after={"recipient_id": recipient_id, "count": count})
+    return count
 
 
 def is_current() -> ColumnElement[bool]:

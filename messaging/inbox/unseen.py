@@ -123,9 +123,8 @@ class Told:
     must_reload: bool
     #: In the order of their ids; the fields of `NOTIFICATION_FIELDS`.
     notifications: tuple[dict[str, Any], ...]
+    #: Falls by itself too, as notifications expire.
     unread_count: int
-    #: Seconds until one that is unread expires, so that the count falls by itself; None: none does.
-    expires_in_seconds: float | None
 
 
 #: What is told of a notification.
@@ -169,7 +168,7 @@ def look(connection: Connection, asked: Sequence[Asked]) -> list[Told]:
         # A server whose transactions count from lower down is not the one that gave out the mark.
         must_reload = since is None or mark.xmin < since.xmin or len(found) > MAX_TOLD
         told = () if must_reload else tuple({name: getattr(row, name) for name in NOTIFICATION_FIELDS} for row in found)
-        answers.append(Told(mark, must_reload, told, first.unread, first.expires_in))
+        answers.append(Told(mark, must_reload, told, first.unread))
     return answers
 
 
@@ -191,11 +190,15 @@ def _grouped(rows: Sequence[Any]) -> Iterator[tuple[int, list[Any]]]:
 
 
 class _Xid8(UserDefinedType[str]):
+    cache_ok = True
+
     def get_col_spec(self, **_: Any) -> str:
         return "xid8"
 
 
 class _Snapshot(UserDefinedType[str]):
+    cache_ok = True
+
     def get_col_spec(self, **_: Any) -> str:
         return "pg_snapshot"
 
@@ -218,14 +221,7 @@ def _look() -> Select[Any]:
     )
     theirs = and_(t.tenant_id == asked.c.tenant_id, t.recipient_id == asked.c.recipient_id)
     is_current = or_(t.expires_at.is_(None), t.expires_at > now)
-    unread = (
-        select(
-            func.count().label("unread"),
-            func.extract("epoch", func.min(t.expires_at) - now).label("expires_in"),
-        )
-        .where(theirs, ~t.is_read, is_current)
-        .lateral("unread")
-    )
+    unread = select(func.count().label("unread")).where(theirs, ~t.is_read, is_current).lateral("unread")
     was_visible = func.pg_visible_in_snapshot(
         cast(cast(t.written_in, Text()), _Xid8()), cast(asked.c.snapshot, _Snapshot())
     )
@@ -254,7 +250,6 @@ def _look() -> Select[Any]:
             cast(snapshot, Text()).label("now_snapshot"),
             func.clock_timestamp().label("now_at"),
             unread.c.unread,
-            unread.c.expires_in,
             *unseen.c,
         )
         .select_from(asked.join(unread, true()).outerjoin(unseen, true()))

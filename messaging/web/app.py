@@ -25,6 +25,7 @@ from messaging.web.envelope import Envelope
 from messaging.web.errors import RETRY_AFTER_SECONDS
 from messaging.web.hooks import sms, unsubscribe
 from messaging.web.limits import Limits
+from messaging.web.live.hub import Hub
 from messaging.web.paths import is_api
 
 logger = logging.getLogger(__name__)
@@ -45,11 +46,13 @@ def create_app(
     """
     bounds = limits or Limits()
     ready = health.readiness(settings, ticker)
+    hub = Hub(settings, engine, ticker)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = bounds.threads
         yield
+        await hub.stop()
         ready.close()
 
     app = FastAPI(
@@ -60,7 +63,8 @@ def create_app(
     app.include_router(health.router(ready))
     app.include_router(sms.router(engine, settings.public_base_url, read_call))
     app.include_router(unsubscribe.router(engine, read_call))
-    _, api = create_api(settings, engine, bounds, ticker, authenticator=authenticator)
+    resources, api = create_api(settings, engine, bounds, ticker, authenticator=authenticator)
+    resources.state.hub = hub
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         await (api if scope["type"] == "http" and is_api(scope) else app)(scope, receive, send)

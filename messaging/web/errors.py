@@ -22,10 +22,12 @@ from messaging.errors import (
     IdempotencyKeyBusy,
     MessageRejected,
     MessagingError,
+    RecipientMismatch,
     RecordNotFound,
     StateError,
     TemplateRejected,
     TenantMismatch,
+    UserContextMissing,
 )
 
 logger = logging.getLogger(__name__)
@@ -164,8 +166,10 @@ def _of_ours(exc: MessagingError) -> ApiError | None:
             return ApiError(404, str(exc))
         case StateError():
             return ApiError(409, str(exc))
-        case TenantMismatch():
+        case TenantMismatch() | RecipientMismatch():
             return ApiError(403, str(exc))
+        case UserContextMissing():
+            return unauthenticated(str(exc))
         case IdempotencyKeyBusy():
             return ApiError(409, str(exc), code="busy", headers={"retry-after": "1"})
     return None

@@ -46,6 +46,13 @@ def test_a_notification_needs_no_more_than_recipient_title_and_content(session: 
     assert (row.source_model, row.source_id, row.expires_at, row.idempotency_key) == (None, None, None, None)
 
 
+def test_an_application_numbers_its_people_and_things_as_it_likes(session: Session) -> None:
+    messaging.send_inbox(note(0, source_id=-5), session=session)
+    (row,) = stored(session)
+    assert (row.recipient_id, row.source_id) == (0, -5)
+    assert messaging.inbox_unread_count(0, session=session) == 1
+
+
 def test_an_expiry_in_the_past_is_taken(session: Session) -> None:
     messaging.send_inbox(note(expires_at=datetime(2001, 1, 1, tzinfo=UTC)), session=session)
     assert len(stored(session)) == 1
@@ -53,7 +60,6 @@ def test_an_expiry_in_the_past_is_taken(session: Session) -> None:
 
 REFUSED = [
     ({"recipient_id": None}, "recipient_id"),  # operate.md O17
-    ({"recipient_id": 0}, "recipient_id"),
     ({"recipient_id": 2**63}, "recipient_id"),
     ({"recipient_id": "41"}, "recipient_id"),
     ({"recipient_id": True}, "recipient_id"),

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from messaging import tenancy
+from messaging.clock import Ticker, boot_seconds
 from messaging.web.app import create_app
 from messaging.web.limits import Limits
 from messaging.web.serve import server
@@ -19,7 +20,7 @@ from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import PUBLIC_URL, Account, Site
 from tests.polling import eventually
 
-#: Starts an application; `limits` and options of the server as keywords, settings as a mapping.
+#: Starts an application; `limits`, `ticker` and options of the server as keywords, settings as a mapping.
 Open = Callable[..., Site]
 
 
@@ -32,11 +33,12 @@ def open_site(make_settings: MakeSettings, engine: Engine) -> Iterator[Open]:
             *,
             engine: Engine = engine,
             limits: Limits | None = None,
+            ticker: Ticker = boot_seconds,
             **options: Any,
         ) -> Site:
             made = make_settings(**{"public_base_url": PUBLIC_URL, **(settings or {})})
             running = server(
-                create_app(made, engine, limits=limits),
+                create_app(made, engine, limits=limits, ticker=ticker),
                 **{"host": "127.0.0.1", "port": 0, "timeout_graceful_shutdown": 1, **options},
             )
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
