@@ -72,8 +72,10 @@ def sign_in(engine: Engine, user_name: str, password: str, *, hours: float) -> s
     return token
 
 
-def find_caller(connection: Connection, token_hash: str, *, idle_minutes: float) -> OperatorCaller | None:
-    """Who is signed in by this session; None: nobody, or no more. Notes that it is used, to the minute."""
+def find_caller(
+    connection: Connection, token_hash: str, *, idle_minutes: float, is_use: bool = True
+) -> OperatorCaller | None:
+    """Who is signed in by this session; None: nobody, or no more. Notes that it is used, if it is, to the minute."""
     minute = func.date_trunc("minute", func.now())
     found = connection.execute(
         select(
@@ -98,7 +100,7 @@ def find_caller(connection: Connection, token_hash: str, *, idle_minutes: float)
     ).one_or_none()
     if found is None:
         return None
-    if not found.is_noted:
+    if is_use and not found.is_noted:
         connection.execute(update(_SESSION).where(_s.id == found.session_id).values(last_seen_at=func.now()))
     return OperatorCaller(
         found.id,

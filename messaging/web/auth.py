@@ -15,6 +15,10 @@ from messaging import tenancy
 from messaging.access.roles import PERMISSIONS, Permission, Role
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 
+#: In the scope of a request that is asked about again while its answer goes on: nobody has done anything by that, so a
+#: session that nobody uses still ends.
+ONLY_LOOKS = "messaging.only_looks"
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:

@@ -7,6 +7,7 @@ revoked, and an operator who was disabled, are known everywhere within that time
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 import anyio.to_thread
 from sqlalchemy import Connection, Engine
@@ -16,7 +17,7 @@ from messaging.access import secrets, sessions, tokens
 from messaging.access.roles import PERMISSIONS
 from messaging.clock import Ticker
 from messaging.settings import ApiSettings
-from messaging.web.auth import Identity
+from messaging.web.auth import ONLY_LOOKS, Identity
 from messaging.web.errors import ApiError
 from messaging.web.limits import Buckets, caller_of, retry_after
 from messaging.web.sign_in import COOKIE, require_same_origin
@@ -73,7 +74,8 @@ class Credentials:
         cookie = request.cookies.get(COOKIE)
         if not cookie:
             return None
-        identity = await self._known(request, cookie, self._of_session)
+        is_use = not request.scope.get(ONLY_LOOKS)
+        identity = await self._known(request, cookie, partial(self._of_session, is_use=is_use))
         if identity is not None:
             require_same_origin(request)
         return identity
@@ -108,8 +110,8 @@ class Credentials:
             f"token:{caller.id}", caller.tenant_id, PERMISSIONS[caller.role], caller.user_id, user_name=caller.name
         )
 
-    def _of_session(self, connection: Connection, key: str) -> Identity | None:
-        caller = sessions.find_caller(connection, key, idle_minutes=self._idle_minutes)
+    def _of_session(self, connection: Connection, key: str, *, is_use: bool) -> Identity | None:
+        caller = sessions.find_caller(connection, key, idle_minutes=self._idle_minutes, is_use=is_use)
         if caller is None:
             return None
         return Identity(

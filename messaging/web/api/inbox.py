@@ -19,7 +19,7 @@ from messaging.web.api.inbox_stream import InboxStream
 from messaging.web.api.lists import Keyset, Part, part
 from messaging.web.api.resource import Caller, DbSession, IdempotencyKey, Resource, needs, needs_user
 from messaging.web.api.shapes import Given, Id, Shown, TenantId, Text, Time
-from messaging.web.auth import ask
+from messaging.web.auth import ONLY_LOOKS, ask
 from messaging.web.errors import ApiError
 from messaging.web.live.hub import Hub, TooManyStreams
 
@@ -194,6 +194,8 @@ async def hear_my_inbox(
     if context.tenant_id is None or context.user_id is None:
         raise UserContextMissing("no user is set; an inbox is a person's")
     whose = Inbox(context.tenant_id, context.user_id)
+
+    request.scope[ONLY_LOOKS] = True
 
     async def is_still_known() -> bool:
         found = await ask(request.app.state.authenticator, request)
