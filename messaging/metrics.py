@@ -108,6 +108,12 @@ def swept(channel: str, result: str, count: int = 1) -> None:
     _child("swept", channel, result).inc(count)
 
 
+def pruned(kind: str, count: int) -> None:
+    """Rows that retention took away or emptied; `kind` is its setting's, such as `bodies`."""
+    if count:
+        _child("pruned", kind).inc(count)
+
+
 def poison(event_type: str, count: int = 1) -> None:
     """Broker messages that no worker could process; `event_type` is that of the dead letter."""
     _child("poison", event_type).inc(count)
@@ -259,6 +265,7 @@ class _Metrics:
     suppressed: "Counter"
     promoted: "Counter"
     swept: "Counter"
+    pruned: "Counter"
     poison: "Counter"
     received: "Counter"
     link: "Counter"
@@ -355,6 +362,7 @@ def _make_metrics() -> _Metrics:
         suppressed=Counter("messaging_suppressed_total", "Recipients on the suppression list", ["channel"]),
         promoted=Counter("messaging_promoted_total", "Waiting records put in line", ["channel"]),
         swept=Counter("messaging_swept_total", "Records taken back from vanished workers", ["channel", "result"]),
+        pruned=Counter("messaging_pruned_total", "Rows that retention took away or emptied", ["kind"]),
         poison=Counter("messaging_poison_total", "Messages no worker could process", ["event_type"]),
         received=Counter("messaging_received_total", "Received mails stored", ["mail_type"]),
         link=Counter("messaging_link_total", "Received reports tied to a record, or given up", ["type", "result"]),

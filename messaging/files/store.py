@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
-from sqlalchemy import Connection, Engine, LargeBinary, Row, bindparam, func, insert, select
+from sqlalchemy import Connection, Engine, LargeBinary, Row, bindparam, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
@@ -43,6 +43,18 @@ _FIND = select(_t.id, _t.tenant_id, _t.sha256, _t.file_name, _t.content_type, _t
 _SLICE = select(func.substring(_t.content, bindparam("start"), SLICE_BYTES, type_=LargeBinary)).where(
     _t.id == bindparam("id")
 )
+
+_DELETE = text("""
+    DELETE FROM stored_file WHERE id = ANY (CAST(:ids AS bigint[])) AND (location IS NULL OR :is_behind_url)
+    RETURNING id, location
+""")
+_IS_NAMED = text("""
+    SELECT EXISTS (SELECT FROM stored_file WHERE tenant_id = :tenant_id AND sha256 = :sha256 AND location = :place)
+""")
+#: A place is held by who is about to name it, until the transaction ends, and taken by who clears it.
+_HOLD_PLACE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('stored_file ' || :place, 0))")
+_TAKE_PLACE = text("SELECT pg_try_advisory_lock(hashtextextended('stored_file ' || :place, 0))")
+_LEAVE_PLACE = text("SELECT pg_advisory_unlock(hashtextextended('stored_file ' || :place, 0))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +122,10 @@ class FileStore:
         Behind a URL the content is written first, at a place that follows from it: a caller that rolls back leaves a
         file that nobody names and that the next equal one takes over.
 
-        Raises: PreparationError (ATTACHMENT_TOO_LARGE, ATTACHMENT_UNAVAILABLE) before anything touches the connection.
+        Raises: PreparationError (ATTACHMENT_TOO_LARGE, ATTACHMENT_UNAVAILABLE) before anything is written over the
+            connection.
         """
-        laid = self._lay(content, tenant_id, suffix="")
+        laid = self._lay(content, tenant_id, holder=connection)
         return self.enter(connection, laid, file_name=file_name, content_type=content_type)
 
     def lay_down(self, content: bytes, *, tenant_id: int) -> LaidFile:
@@ -152,7 +165,42 @@ class FileStore:
         except StoreFailed as exc:
             logger.warning("a file that no row names stays in the file store: %s", exc)
 
-    def _lay(self, content: bytes, tenant_id: int, *, suffix: str) -> LaidFile:
+    def delete(self, connection: Connection, file_ids: Collection[int]) -> list[str]:
+        """Delete rows of files, in the caller's transaction, which has locked them; nothing may name them any more.
+
+        Answers the places whose content is nobody's once that has committed: for `clear`. A file behind a URL stays as
+        long as FILE_STORE_URL names none.
+        """
+        rows = connection.execute(_DELETE, {"ids": list(file_ids), "is_behind_url": self._remote is not None})
+        return [row.location for row in rows if row.location is not None]
+
+    def clear(self, places: Iterable[str]) -> None:
+        """Clear places of deleted files, but for one that a row names or that a caller is about to name.
+
+        Best effort: what stays behind is named by nobody. Raises: what the driver raises.
+        """
+        for place in places:
+            with self._engine.connect() as connection:
+                if connection.execute(_TAKE_PLACE, {"place": place}).scalar_one():
+                    try:
+                        self._clear(connection, place)
+                    finally:
+                        connection.execute(_LEAVE_PLACE, {"place": place})
+
+    def _clear(self, connection: Connection, place: str) -> None:
+        tenant_id, _, name = place.split("/", 2)
+        sha256 = name.partition("-")[0]
+        of_place = {"tenant_id": int(tenant_id), "sha256": sha256, "place": place}
+        if self._remote is None or connection.execute(_IS_NAMED, of_place).scalar_one():
+            return
+        try:
+            self._remote.delete(place, timeout_seconds=STORE_SECONDS)
+        except StoreFailed as exc:
+            logger.warning("a file that no row names stays in the file store: %s", exc)
+
+    def _lay(
+        self, content: bytes, tenant_id: int, *, suffix: str = "", holder: Connection | Session | None = None
+    ) -> LaidFile:
         self._check_is_on()
         sha256 = hashlib.sha256(content).hexdigest()
         if self._remote is None:
@@ -162,12 +210,15 @@ class FileStore:
                     f"a file of {len(content)} bytes; PostgreSQL keeps at most {MAX_DATABASE_BYTES} in one",
                 )
             return LaidFile(tenant_id, sha256, len(content), None, content)
-        location = f"{tenant_id}/{sha256[:2]}/{sha256}{suffix}"
+        place = f"{tenant_id}/{sha256[:2]}/{sha256}{suffix}"
+        if holder is not None:
+            # Until it has committed, so that `clear` takes nothing away from the row that is about to name it.
+            holder.execute(_HOLD_PLACE, {"place": place})
         try:
-            self._remote.write(location, content, timeout_seconds=STORE_SECONDS)
+            self._remote.write(place, content, timeout_seconds=STORE_SECONDS)
         except StoreFailed as exc:
             raise PreparationError(MarkerCode.ATTACHMENT_UNAVAILABLE, str(exc)) from exc
-        return LaidFile(tenant_id, sha256, len(content), location, None)
+        return LaidFile(tenant_id, sha256, len(content), place, None)
 
     def describe(self, ids: Iterable[int], tenants: Collection[int]) -> dict[int, FileInfo]:
         """Those of these files that belong to one of these tenants; one query. Raises what the driver raises."""

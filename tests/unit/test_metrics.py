@@ -61,7 +61,8 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         metrics.accepted('mail', 2); metrics.sent('mail', ''); metrics.partial('mail', 'smtp')
         metrics.failed('mail', 'smtp', 'retry'); metrics.lost_updates('mail', 'claim')
         metrics.late_outcomes('mail', 'sent'); metrics.released('mail', 'hold'); metrics.promoted('mail')
-        metrics.swept('mail', 'retry'); metrics.poison('UNDECODABLE'); metrics.send_seconds('mail', 'smtp', 0.1)
+        metrics.swept('mail', 'retry'); metrics.pruned('bodies', 2); metrics.poison('UNDECODABLE')
+        metrics.send_seconds('mail', 'smtp', 0.1)
         metrics.due_to_sent_seconds('mail', 'smtp', 1); metrics.dispatch_lag('mail', 0.2)
         metrics.due_records('mail', 1); metrics.overdue_records('mail', 1); metrics.oldest_due('mail', 1)
         metrics.oldest_overdue('mail', 1); metrics.oldest_transaction(1)
@@ -82,6 +83,7 @@ def test_every_metric_has_its_name_and_labels(tmp_path: Path) -> None:
         'messaging_released_total{channel="mail",reason="hold"}',
         'messaging_promoted_total{channel="mail"}',
         'messaging_swept_total{channel="mail",result="retry"}',
+        'messaging_pruned_total{kind="bodies"}',
         'messaging_rate_limited_total{channel="mail",result="minute"}',
         'messaging_quota_total{channel="mail",result="charged"}',
         'messaging_poison_total{event_type="UNDECODABLE"}',
