@@ -10,7 +10,7 @@ from messaging.config_admin import Lines, ListFields
 from messaging.delivery.status import SendStatus
 from messaging.webhooks import deliveries, endpoint_admin
 from messaging.webhooks.deliveries import DeliveryFilter, WebhookDelivery
-from messaging.webhooks.endpoint_admin import KEEP_HOURS, WebhookEndpointAdded, EndpointFields, WebhookEndpointLine
+from messaging.webhooks.endpoint_admin import KEEP_HOURS, EndpointFields, WebhookEndpointAdded, WebhookEndpointLine
 
 
 def add_webhook_endpoint(*, session: Session | None = None, **fields: Unpack[EndpointFields]) -> WebhookEndpointAdded:
@@ -41,7 +41,9 @@ def change_webhook_endpoint(
         endpoint_admin.change_endpoint(s, endpoint_id, allow_private=allow_private, **fields)
 
 
-def list_webhook_endpoints(*, session: Session | None = None, **asked: Unpack[ListFields]) -> Lines[WebhookEndpointLine]:
+def list_webhook_endpoints(
+    *, session: Session | None = None, **asked: Unpack[ListFields]
+) -> Lines[WebhookEndpointLine]:
     """This tenant's endpoints by name, without secrets.
 
     Raises: ValueError, TypeError, naming what was asked and what is allowed.
@@ -130,7 +132,7 @@ def list_webhook_deliveries(
 
 
 def get_webhook_delivery(record_id: int, *, session: Session | None = None) -> WebhookDelivery:
-    """One delivery of this tenant. `retry` and `cancel` take its id like every other record's. Raises: RecordNotFound."""
+    """One delivery of this tenant; `retry` and `cancel` take its id too. Raises: RecordNotFound."""
     record_id = known_id(record_id)
     environment()
     with in_session(session) as s:

@@ -8,6 +8,7 @@ from messaging.web.api import (
     operators,
     session,
     tokens,
+    webhooks,
 )
 from messaging.web.api.resource import Resource
 
@@ -20,4 +21,5 @@ RESOURCES: tuple[Resource, ...] = (
     operators.routes,
     dead_letters.routes,
     audit.routes,
+    webhooks.routes,
 )

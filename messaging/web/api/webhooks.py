@@ -155,9 +155,7 @@ class Attempts(Shown):
 
 
 @routes.get("/webhooks/deliveries", dependencies=_READ)
-def list_webhook_deliveries(
-    session: DbSession, query: Annotated[DeliveryQuery, Query()]
-) -> Part[DeliveryShown]:
+def list_webhook_deliveries(session: DbSession, query: Annotated[DeliveryQuery, Query()]) -> Part[DeliveryShown]:
     """What endpoints were told and are to be told, newest first."""
     rows = api.list_webhook_deliveries(
         endpoint_id=query.endpoint_id,
@@ -238,4 +236,3 @@ def rotate_webhook_secret(session: DbSession, endpoint_id: Id, given: Rotation) 
 def test_webhook(session: DbSession, endpoint_id: Id) -> TrialAccepted:
     """Tell an endpoint a `webhook.test` event; what became of it is read at `/webhooks/deliveries/{id}`."""
     return TrialAccepted(id=api.try_webhook_endpoint(endpoint_id, session=session))
-
