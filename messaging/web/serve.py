@@ -1,6 +1,7 @@
 """The application in a process of its own, behind uvicorn: bounds of connections, time-outs, logs, the stop."""
 
 import asyncio
+import resource
 import signal
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +21,11 @@ from messaging.web.limits import Limits
 HEAD_SECONDS = 10.0
 #: Seconds a connection is kept between two requests.
 IDLE_SECONDS = 5
-#: Connections at once; one more is answered 503.
-MAX_CONNECTIONS = 200
+#: Connections at once; one more is answered 503. Most may be streams, which wait and cost little (`live.hub`); handlers
+#: are bounded by their threads.
+MAX_CONNECTIONS = 2_000
+#: Files that the connections, the database's among them, are at most; a shell's usual 1,024 are too few.
+MAX_FILES = 4_096
 #: Seconds from SIGTERM for what is in flight.
 STOP_SECONDS = 10
 
@@ -97,6 +101,14 @@ def make_engine(settings: Settings, limits: Limits) -> Engine:
     return create_engine(settings, pool_size=limits.threads, application_name="messaging web", pre_ping=True)
 
 
+def allow_files(count: int = MAX_FILES) -> None:
+    """Let this process have so many files open, or as many as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_level: str = "INFO") -> bool:
     """Run the application until a signal; answers whether it came up.
 
@@ -106,6 +118,7 @@ def serve(*, host: str, port: int, trusted_proxies: Sequence[str] = (), log_leve
     """
     settings = load_settings()
     logs.configure(log_level)
+    allow_files()
     metrics.use_directory(settings.metrics.directory, database_url=settings.database_url, owns_process=True)
     limits = Limits()
     engine = make_engine(settings, limits)

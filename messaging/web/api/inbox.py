@@ -44,7 +44,8 @@ class NotificationGiven(Given):
 
     def request(self, key: str | None) -> SendInbox:
         """As the library takes it; `key` is used where the body has none."""
-        return SendInbox(**self.model_dump() | {"idempotency_key": self.idempotency_key or key})
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return SendInbox(**fields | {"idempotency_key": self.idempotency_key or key})
 
 
 class BatchGiven(Given):

@@ -46,7 +46,9 @@ def listen(site: Site, token_of: TokenOf) -> Iterator[Listen]:
     with ExitStack() as stack:
 
         def listen(user_id: int = 41, *, site: Site = site, tenant: int = 7, token: str = "", **options: Any) -> Stream:
-            made = Stream(site.port, token or token_of(user_id, tenant), **options)
+            if "cookie" not in options and not token:
+                token = token_of(user_id, tenant)
+            made = Stream(site.port, token, **options)
             stack.callback(made.close)
             return made
 

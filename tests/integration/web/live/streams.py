@@ -23,13 +23,22 @@ class Event:
 class Stream:
     """One connection, after the head of its answer was read."""
 
-    def __init__(self, port: int, token: str, *, since: str | None = None, receive_octets: int | None = None) -> None:
+    def __init__(
+        self,
+        port: int,
+        token: str = "",
+        *,
+        cookie: str = "",
+        since: str | None = None,
+        receive_octets: int | None = None,
+    ) -> None:
         self._socket = socket.socket()
         if receive_octets is not None:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_octets)
         self._socket.settimeout(20)
         self._socket.connect(("127.0.0.1", port))
-        head = [f"GET {PATH} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}"]
+        head = [f"GET {PATH} HTTP/1.1", "Host: localhost"]
+        head.append(f"Cookie: {cookie}" if cookie else f"Authorization: Bearer {token}")
         if since is not None:
             head.append(f"Last-Event-ID: {since}")
         self._socket.sendall("\r\n".join([*head, "", ""]).encode())

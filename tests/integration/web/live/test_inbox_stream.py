@@ -1,5 +1,6 @@
 """What listeners of an inbox hear over HTTP: as it commits, each once, their own alone, and as long as they may."""
 
+import json
 import random
 import threading
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from sqlalchemy.orm import Session
 
 import messaging
 from messaging import tenancy
+from messaging.access.roles import Role
+from messaging.api import access
 from messaging.clock import boot_seconds
 from messaging.embedded import Postgres
 from messaging.requests import SendInbox
@@ -283,6 +286,40 @@ def test_a_stream_ends_with_its_token(
     assert listen(site=site, token=token).status == 401
     one = send(OTHER)
     assert other.event().ids == [one]
+
+
+def test_a_session_that_only_listens_ends_when_it_has_been_idle(
+    open_site: Callable[..., Site], listen: Listen, engine: Engine
+) -> None:
+    clock = Clock()
+    site = open_site({"multi_tenancy": True}, ticker=clock)
+    with tenancy.tenant(7):
+        access.add_operator("ann", password="correct horse battery", role=Role.OPERATOR, user_id=ME)
+    body = json.dumps({"user_name": "ann", "password": "correct horse battery"}).encode()
+    headers = {"content-type": "application/json", "x-requested-with": "fetch"}
+    cookie = site.ask("POST", "/api/v1/session", body, headers).headers["set-cookie"].partition(";")[0]
+    stream = listen(site=site, cookie=cookie)
+    stream.event()
+    was_used(engine, minutes_ago=50)
+    clock.ahead_seconds += KNOWN_SECONDS
+    with pytest.raises(TimeoutError):
+        stream.next(seconds=1.5)
+    assert used_minutes_ago(engine) >= 50
+    was_used(engine, minutes_ago=62)
+    clock.ahead_seconds += KNOWN_SECONDS
+    assert stream.next() is None
+
+
+def was_used(engine: Engine, *, minutes_ago: int) -> None:
+    with engine.begin() as connection:
+        statement = text("UPDATE operator_session SET last_seen_at = now() - :n * interval '1 min'")
+        connection.execute(statement, {"n": minutes_ago})
+
+
+def used_minutes_ago(engine: Engine) -> float:
+    with engine.connect() as connection:
+        statement = text("SELECT extract(epoch FROM now() - last_seen_at) / 60 FROM operator_session")
+        return float(connection.execute(statement).scalar_one())
 
 
 def test_what_nobody_told_of_is_found_by_looking_again(
