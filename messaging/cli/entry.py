@@ -24,6 +24,7 @@ from messaging.cli import (
     system,
     templates,
     tenants,
+    webhooks,
 )
 from messaging.cli.acting import refused
 from messaging.errors import ConfigurationError, MessagingError
@@ -49,6 +50,7 @@ app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(received.received, name="received")
 app.add_typer(tenants.tenant, name="tenant")
+app.add_typer(webhooks.webhook, name="webhook")
 app.add_typer(dead_letters.dead_letter, name="dead-letter")
 app.add_typer(audit_log.audit, name="audit")
 
