@@ -4,6 +4,7 @@ Runs in the caller's transaction and tenant. What the fields of a kind may hold,
 where the kind is. Secrets go in and never come out: nothing here reads one.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -30,6 +31,9 @@ MAX_PAGE_SIZE = 200
 MAX_PAGE = 2**31 - 1
 #: Characters of a search.
 MAX_SEARCH_CHARS = 200
+
+#: What PostgreSQL or UTF-8 cannot hold.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class Active(StrEnum):
@@ -289,8 +293,8 @@ def _narrowed(kind: Kind[Any], asked: ListFields) -> list[ColumnElement[bool]]:
     if active != Active.ALL and "active" in kind.table.c:
         conditions.append(kind.model.active.is_(active == Active.TRUE))
     if search is not None and kind.searched:
-        if not isinstance(search, str) or len(search) > MAX_SEARCH_CHARS or not search.isprintable():
-            raise ValueError(f"search is {shown_value(search)}; allowed: {MAX_SEARCH_CHARS} printable characters")
+        if not isinstance(search, str) or len(search) > MAX_SEARCH_CHARS or _UNSTORABLE.search(search):
+            raise ValueError(f"search is {shown_value(search)}; allowed: {MAX_SEARCH_CHARS} characters of a text")
         conditions.append(
             or_(*(getattr(kind.model, name).icontains(search, autoescape=True) for name in kind.searched))
         )
@@ -298,13 +302,15 @@ def _narrowed(kind: Kind[Any], asked: ListFields) -> list[ColumnElement[bool]]:
 
 
 def _order(kind: Kind[Any], sort: object) -> list[ColumnElement[Any]]:
+    """The column that is asked for, then the list's own order."""
+    ordered = [getattr(kind.model, name).asc() for name in kind.order]
     if sort is None:
-        return [getattr(kind.model, name) for name in kind.order]
+        return ordered
     name = sort.removeprefix("-") if isinstance(sort, str) else ""
     if not isinstance(sort, str) or name not in sortable(kind):
         raise ValueError(f"sort is {shown_value(sort)}; allowed: {', '.join(sortable(kind))}, each with or without -")
     column: ColumnElement[Any] = getattr(kind.model, name)
-    return [column.desc().nulls_last() if sort.startswith("-") else column.asc().nulls_last()]
+    return [column.desc().nulls_last() if sort.startswith("-") else column.asc().nulls_last(), *ordered]
 
 
 def _check_number(name: str, value: object, most: int) -> None:

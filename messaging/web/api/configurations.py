@@ -1,0 +1,76 @@
+"""What the resources of configurations have in common: pages of lists, fields that may be left out, usual fields."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from messaging.access.roles import Permission
+from messaging.config_admin import MAX_SEARCH_CHARS, Lines, ListFields
+from messaging.field_checks import MAX_NUMBER, MAX_PORT
+from messaging.web.api.lists import Numbered, Page
+from messaging.web.api.resource import needs
+from messaging.web.api.shapes import Shown, Text
+
+_Item = TypeVar("_Item")
+_Line = TypeVar("_Line")
+
+#: Who may look at configurations, who keeps them, and who is told what a form for sending needs.
+READ = [needs(Permission.READ)]
+ADMINISTER = [needs(Permission.ADMINISTER)]
+SEND = [needs(Permission.SEND, Permission.READ)]
+
+Name = Annotated[Text, Field(min_length=1, max_length=100)]
+Description = Annotated[Text, Field(max_length=500)]
+Line50 = Annotated[Text, Field(max_length=50)]
+Line255 = Annotated[Text, Field(max_length=255)]
+Line500 = Annotated[Text, Field(max_length=500)]
+#: Written and never answered. Long enough for a private key of 16,384 bits in PEM.
+Secret = Annotated[Text, Field(max_length=20_000, json_schema_extra={"writeOnly": True})]
+Switch = Annotated[bool, Field(strict=True)]
+Port = Annotated[int, Field(strict=True, ge=1, le=MAX_PORT)]
+#: Messages; 0 is no limit.
+RateLimit = Annotated[int, Field(strict=True, ge=0, le=MAX_NUMBER)]
+#: Lower first.
+Rank = Annotated[int, Field(strict=True, ge=-MAX_NUMBER, le=MAX_NUMBER)]
+
+
+def left_out() -> Any:
+    """The default of a field that need not be in a body: `sent()` has it only where it was. The schema shows none.
+
+    A client that fills in defaults would change what nobody meant to.
+    """
+    return Field(default=None, json_schema_extra=_without_default)
+
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+class ConfigQuery(Numbered):
+    """Which configurations; a subclass says by which columns they are sorted, beginning with the list's own order."""
+
+    active: Literal["true", "false", "all"] = "true"
+    #: A part of a name or code, in any case.
+    search: Annotated[Text, Field(min_length=1, max_length=MAX_SEARCH_CHARS)] | None = None
+
+
+class Items(Shown, Generic[_Item]):
+    """A whole list, which is short."""
+
+    items: list[_Item]
+
+
+def asked(query: ConfigQuery) -> ListFields:
+    """The query as the library takes it."""
+    return {"active": query.active, "search": query.search, **page_asked(query)}
+
+
+def page_asked(query: Numbered) -> ListFields:
+    """The same of a list whose rows cannot be disabled."""
+    return {"page": query.page, "size": query.size, "sort": query.sort}
+
+
+def paged(lines: Lines[_Line], query: Numbered, shape: Callable[[_Line], _Item]) -> Page[_Item]:
+    """The answer of a list."""
+    return Page(items=[shape(line) for line in lines], page=query.page, size=query.size, total=lines.total)

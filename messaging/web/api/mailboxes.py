@@ -1,0 +1,193 @@
+"""`/mail/receive-servers`: the mailboxes that mail is fetched from. Their secrets go in and never come out."""
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+from pydantic import Field
+
+from messaging import api
+from messaging.receive.mailbox_checks import MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS
+from messaging.receive.vocabulary import MailboxAuth, Protocol
+from messaging.web.api.configurations import (
+    ADMINISTER,
+    READ,
+    ConfigQuery,
+    Description,
+    Items,
+    Line255,
+    Name,
+    Port,
+    Rank,
+    Secret,
+    Switch,
+    asked,
+    left_out,
+    paged,
+)
+from messaging.web.api.lists import Page
+from messaging.web.api.resource import DbSession, Resource
+from messaging.web.api.shapes import Given, Id, Shown, Time
+
+routes = Resource("mailboxes")
+
+#: Seconds between two fetches.
+_Interval = Annotated[int, Field(strict=True, ge=MIN_INTERVAL_SECONDS, le=MAX_INTERVAL_SECONDS)]
+
+
+class MailboxShown(Shown):
+    """A mailbox without its secrets."""
+
+    id: Id
+    name: str
+    description: str | None
+    protocol: Protocol
+    host: str
+    port: int
+    #: TLS from the first byte; for IMAPS and POP3S that is so anyway.
+    ssl_enabled: bool
+    username: str | None
+    has_password: bool
+    auth: MailboxAuth
+    #: A comma list; null: INBOX.
+    fetch_folders: str | None
+    #: Null: as the settings say.
+    fetch_interval_seconds: int | None
+    #: When the next fetch is due; null: at the next tick.
+    next_fetch_at: Time | None
+    is_default: bool
+    active: bool
+    #: The lowest is fetched first.
+    sequence: int
+    created_at: Time
+    updated_at: Time
+    updated_by: str | None
+
+
+class MailboxChanged(Given):
+    """What changes; what is left out stays, null takes a value away."""
+
+    name: Name = left_out()
+    description: Description | None = left_out()
+    #: POP3 deletes what it fetches.
+    protocol: Protocol = left_out()
+    host: Line255 = left_out()
+    port: Port = left_out()
+    ssl_enabled: Switch = left_out()
+    username: Line255 = left_out()
+    password: Secret | None = left_out()
+    auth: MailboxAuth = left_out()
+    fetch_folders: Line255 | None = left_out()
+    fetch_interval_seconds: _Interval | None = left_out()
+    is_default: Switch = left_out()
+    active: Switch = left_out()
+    sequence: Rank = left_out()
+
+
+class MailboxGiven(MailboxChanged):
+    """A mailbox to add."""
+
+    name: Name
+    host: Line255
+    port: Port
+    username: Line255
+
+
+class MailboxQuery(ConfigQuery):
+    """Which mailboxes."""
+
+    sort: Literal[
+        "sequence",
+        "-sequence",
+        "name",
+        "-name",
+        "host",
+        "-host",
+        "updated_at",
+        "-updated_at",
+        "id",
+        "-id",
+    ] = "sequence"
+
+
+class MailboxTestShown(Shown):
+    """What came of a test."""
+
+    #: Whether a fetch would find the mailbox and all its folders.
+    success: bool
+    latency_ms: int
+    #: The server's first line; null: there was none.
+    server_greeting: str | None
+    #: Null on success.
+    error_message: str | None
+    missing_folders: list[str]
+
+
+class WatermarkShown(Shown):
+    """How far a folder was read."""
+
+    folder_name: str
+    #: Null before the first fetch, and for POP3.
+    uid_validity: int | None
+    last_seen_uid: int
+    #: When a fetch last read it to its end.
+    last_fetched_at: Time | None
+    #: Since when somebody reads it, or their last sign of life; null: nobody does.
+    in_progress_since: Time | None
+
+
+@routes.get("/mail/receive-servers", dependencies=READ)
+def list_mailboxes(session: DbSession, query: Annotated[MailboxQuery, Query()]) -> Page[MailboxShown]:
+    """The tenant's mailboxes."""
+    return paged(api.list_mailboxes(session=session, **asked(query)), query, MailboxShown.model_validate)
+
+
+@routes.get("/mail/receive-servers/{mailbox_id}", dependencies=READ)
+def get_mailbox(session: DbSession, mailbox_id: Id) -> MailboxShown:
+    """One mailbox, disabled or not."""
+    return MailboxShown.model_validate(api.get_mailbox(mailbox_id, session=session))
+
+
+@routes.post("/mail/receive-servers", status_code=201, dependencies=ADMINISTER)
+def add_mailbox(session: DbSession, given: MailboxGiven) -> MailboxShown:
+    """Add a mailbox, which the next tick fetches; with POP3 fetching drains it."""
+    return get_mailbox(session, api.add_mailbox(session=session, **given.sent()))
+
+
+@routes.patch("/mail/receive-servers/{mailbox_id}", dependencies=ADMINISTER)
+def change_mailbox(session: DbSession, mailbox_id: Id, given: MailboxChanged) -> MailboxShown:
+    """Change a mailbox; the next fetch goes by it."""
+    api.change_mailbox(mailbox_id, session=session, **given.sent())
+    return get_mailbox(session, mailbox_id)
+
+
+@routes.delete("/mail/receive-servers/{mailbox_id}", status_code=204, dependencies=ADMINISTER)
+def delete_mailbox(session: DbSession, mailbox_id: Id) -> None:
+    """Delete a mailbox and how far it was read; the mails that came from it stay."""
+    api.delete_mailbox(mailbox_id, session=session)
+
+
+@routes.post("/mail/receive-servers/{mailbox_id}/copy", status_code=201, dependencies=ADMINISTER)
+def copy_mailbox(session: DbSession, mailbox_id: Id, given: MailboxChanged) -> MailboxShown:
+    """Add a mailbox like this one but for what is given; without its password, disabled and no default unless given."""
+    return get_mailbox(session, api.copy_mailbox(mailbox_id, session=session, **given.sent()))
+
+
+@routes.post("/mail/receive-servers/{mailbox_id}/default", dependencies=ADMINISTER)
+def choose_default_mailbox(session: DbSession, mailbox_id: Id) -> MailboxShown:
+    """Make a mailbox the one that is fetched when none is named; 409 while it is disabled."""
+    api.set_default_mailbox(mailbox_id, session=session)
+    return get_mailbox(session, mailbox_id)
+
+
+@routes.post("/mail/receive-servers/{mailbox_id}/test", dependencies=ADMINISTER)
+def test_mailbox(mailbox_id: Id) -> MailboxTestShown:
+    """Connect, log in and look for the folders, with a disabled one too; fetches nothing and takes seconds."""
+    return MailboxTestShown.model_validate(api.test_mailbox(mailbox_id))
+
+
+@routes.get("/mail/receive-servers/{mailbox_id}/watermarks", dependencies=READ)
+def list_watermarks(session: DbSession, mailbox_id: Id) -> Items[WatermarkShown]:
+    """How far each folder of a mailbox was read, and since when somebody reads it."""
+    api.get_mailbox(mailbox_id, session=session)
+    found = api.list_watermarks(mailbox_id, session=session)
+    return Items(items=[WatermarkShown.model_validate(line) for line in found])
