@@ -45,7 +45,7 @@ _UNNAMED = text(f"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Statements:
+class Statements:
     """What a pass asks."""
 
     look: TextClause
@@ -53,7 +53,7 @@ class _Statements:
     lock: TextClause
 
     @classmethod
-    def of(cls, one: Pass) -> "_Statements":
+    def of(cls, one: Pass) -> "Statements":
         judged = f"({one.is_later}) AS is_later, ({one.is_due}) AS is_due"
         table = one.table.name
         look = f"""
@@ -88,22 +88,21 @@ class Walk:
         self._leftover_after = 0
 
     @cached_property
-    def _statements(self) -> _Statements:
-        return _Statements.of(self._pass)
+    def _statements(self) -> Statements:
+        return Statements.of(self._pass)
 
     def step(self) -> bool:
         """One batch, in a transaction of its own; answers whether there may be more."""
-        places: list[str] = []
         with self._engine.begin() as connection:
             connection.execute(_QUICKLY)
             named = {"name": self.name, "starts_over": self._pass.starts_over}
             last_id: int = connection.execute(_BEGIN, named).scalar_one()
-            if not self._is_over_leftovers:
+            leftovers = [] if self._is_over_leftovers else self._settle_leftovers(connection)
+            if leftovers:
+                pruned, places = self._take(connection, leftovers)
                 is_done = False
-                pruned, places = self._settle_leftovers(connection)
             else:
-                found = self._look(connection, last_id)
-                old = _up_to_the_first_young(found)
+                old = _up_to_the_first_young(self._look(connection, last_id))
                 pruned, places = self._take(connection, old)
                 last_id = old[-1].id if old else last_id
                 is_done = len(old) < self._rows
@@ -140,18 +139,15 @@ class Walk:
     def _look(self, connection: Connection, after: int) -> list[Row[Any]]:
         return list(connection.execute(self._statements.look, {**self._given, "after": after}))
 
-    def _settle_leftovers(self, connection: Connection) -> tuple[int, list[str]]:
-        """One batch of the rows that earlier walks went by."""
+    def _settle_leftovers(self, connection: Connection) -> list[Row[Any]]:
+        """A batch of the rows that earlier walks went by; those that go on waiting are entered again."""
         given = {**self._given, "after": self._leftover_after}
         found = list(connection.execute(self._statements.look_at_leftovers, given))
-        if len(found) < self._rows:
-            self._is_over_leftovers = True
-        if not found:
-            return 0, []
-        self._leftover_after = found[-1].id
-        # Those that still have to wait, and those that somebody holds, are entered again.
-        connection.execute(_SETTLE, {"name": self.name, "ids": [row.id for row in found]})
-        return self._take(connection, found)
+        self._is_over_leftovers = len(found) < self._rows
+        if found:
+            self._leftover_after = found[-1].id
+            connection.execute(_SETTLE, {"name": self.name, "ids": [row.id for row in found]})
+        return found
 
     def _take(self, connection: Connection, looked_at: Sequence[Row[Any]]) -> tuple[int, list[str]]:
         """Take what may go; answers how many went, and places in the file store to clear after the commit."""
