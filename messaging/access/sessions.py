@@ -68,7 +68,9 @@ def sign_in(engine: Engine, user_name: str, password: str, *, hours: float) -> s
                 last_seen_at=now,
             )
         )
-        connection.execute(update(_OPERATOR).where(_o.id == found.id).values(last_signed_in_at=now))
+        # Signing in is no change of the row.
+        signed_in = update(_OPERATOR).where(_o.id == found.id).values(last_signed_in_at=now, updated_at=_o.updated_at)
+        connection.execute(signed_in)
     return token
 
 

@@ -119,5 +119,7 @@ def find_caller(connection: Connection, token_hash: str) -> TokenCaller | None:
     if found is None:
         return None
     if not found.is_noted:
-        connection.execute(update(_TABLE).where(_t.id == found.id).values(last_used_at=minute))
+        # A use is no change of the row.
+        used = update(_TABLE).where(_t.id == found.id).values(last_used_at=minute, updated_at=_t.updated_at)
+        connection.execute(used)
     return TokenCaller(found.id, found.tenant_id, found.name, Role(found.role), found.user_id)
