@@ -74,7 +74,7 @@ def _workers(settings: Settings, channel: ChannelFacts, live: dict[str, int]) ->
     queue, check = channel.queue(settings), f"{channel.name}: workers"
     if live:
         return Finding(check, Level.OK, f"{queue}: {len(live)} with {sum(live.values())} threads")
-    # A system without text messages needs no worker for them.
+    # A system without text messages, or without webhooks, needs no worker for them.
     level = Level.FAIL if channel.name == mail.NAME else Level.WARN
     return Finding(check, level, f"no worker takes {queue}", f"start: messaging worker --queues {queue}")
 

@@ -22,6 +22,7 @@ from messaging.receive.models import MailReceiveServerConfig
 from messaging.settings import Settings
 from messaging.sms.models import SmsProviderConfig, SmsProviderRegion
 from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
+from messaging.webhooks.models import WebhookEndpoint
 
 #: Records among which a use of mailing lists is looked for.
 NEWEST_RECORDS = 10_000
@@ -78,6 +79,7 @@ def _look(settings: Settings, engine: Engine, old_transaction_seconds: float) ->
     with Session(engine) as session:
         yield from _servers(settings, session)
         yield _providers(session)
+        yield _endpoints(session)
         yield from _public_address(settings, session)
         yield from _secrets(session)
 
@@ -171,6 +173,19 @@ def _providers(session: Session) -> Finding:
     return Finding(check, Level.OK, f"{count} are configured: {defaults} defaults, {routes} routes")
 
 
+def _endpoints(session: Session) -> Finding:
+    """An endpoint that answered 410 Gone misses all that happens until somebody enables it."""
+    e, check = WebhookEndpoint, "webhook endpoints"
+    with tenancy.all_tenants():
+        gone = session.scalars(with_disabled(select(e.id)).where(e.gone_at.is_not(None)).order_by(e.id)).all()
+        count = session.execute(select(func.count(e.id))).scalar_one()
+    if gone:
+        named = ", ".join(map(str, gone[:MAX_NAMED]))
+        advice = "messaging webhook enable ID, or messaging webhook delete ID"
+        return Finding(check, Level.WARN, f"disabled, as they answered 410 Gone: {named}", advice)
+    return Finding(check, Level.OK, f"{count} are told events" if count else "none is configured")
+
+
 def _public_address(settings: Settings, session: Session) -> Findings:
     """Without one no link can be made, and no signature of a provider's request can be checked that covers it."""
     if settings.public_base_url is not None:
@@ -193,13 +208,14 @@ def _secrets(session: Session) -> Findings:
         unreadable = [*_unreadable(session, MailSendServerConfig, "mail server", _MAIL_SECRETS)]
         unreadable += _unreadable(session, SmsProviderConfig, "SMS provider", _SMS_SECRETS)
         unreadable += _unreadable(session, MailReceiveServerConfig, "mailbox", _MAILBOX_SECRETS)
+        unreadable += _unreadable(session, WebhookEndpoint, "webhook endpoint", _ENDPOINT_SECRETS)
     if unreadable:
         yield Finding(
             "secrets",
             Level.FAIL,
             f"no key of MESSAGING_SECRETS_KEYS decrypts {', '.join(unreadable[:MAX_NAMED])}",
             "add the key it was written with to MESSAGING_SECRETS_KEYS, or: messaging server change ID, messaging"
-            " provider change ID, messaging mailbox change ID",
+            " provider change ID, messaging mailbox change ID, messaging webhook rotate-secret ID",
         )
 
 
@@ -208,6 +224,7 @@ _MAIL_SECRETS = {"password": "password", "dkim_private_key": "DKIM key"}
 _SMS_SECRETS = {"api_key": "API key", "api_secret": "API secret"}
 #: A token that cannot be read is asked for anew.
 _MAILBOX_SECRETS = {"password": "password"}
+_ENDPOINT_SECRETS = {"secret": "secret"}
 
 
 def _unreadable(session: Session, model: Any, kind: str, secrets: Mapping[str, str]) -> Iterator[str]:

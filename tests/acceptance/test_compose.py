@@ -75,11 +75,11 @@ def test_the_file_fits_the_compose_schema() -> None:
 
 def test_it_runs_the_parts_of_the_system() -> None:
     assert set(SERVICES) == {
-        "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-mail-request", "worker-mail-fetch",
-        "worker-control", "beat", "flower", "web", "mail",
+        "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-webhook", "worker-mail-request",
+        "worker-mail-fetch", "worker-control", "beat", "flower", "web", "mail",
     }  # fmt: skip
-    workers = ["worker-control", "worker-mail", "worker-mail-fetch", "worker-mail-request", "worker-sms"]
-    assert ["beat", "flower", "migrate", "web", *workers] == OURS
+    workers = ("control", "mail", "mail-fetch", "mail-request", "sms", "webhook")
+    assert ["beat", "flower", "migrate", "web", *(f"worker-{name}" for name in workers)] == OURS
 
 
 def test_every_queue_has_a_worker_of_its_own() -> None:

@@ -85,23 +85,46 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "sms: due records",
         "sms: overdue records",
         "sms: stuck sends",
+        "webhook: due records",
+        "webhook: overdue records",
+        "webhook: stuck sends",
         "transactions",
         "mailboxes",
         "mail server",
         "SMS provider",
+        "webhook endpoints",
         "redis",
         "beat",
         "mail: workers",
         "sms: workers",
+        "webhook: workers",
         "broker",
         "queue control",
         "queue mail_send",
         "queue sms_send",
+        "queue webhook_send",
         "queue mail_request",
         "queue mail_fetch",
         "mail requests",
         "fetches",
     ]
+
+
+@pytest.mark.usefixtures("default_server", "running")
+def test_an_endpoint_that_is_gone_and_one_whose_secret_nobody_reads_are_found(
+    settings: Settings, engine: Engine
+) -> None:
+    columns = "tenant_id, name, url, secret, active, gone_at"
+    with engine.begin() as connection:
+        rows = "(0, 'shop', 'https://a.example', 'x', true, null), (7, 'old', 'https://b.example', 'x', false, now())"
+        connection.execute(text(f"INSERT INTO webhook_endpoint ({columns}) VALUES {rows}"))
+    found = look(settings, "webhook endpoints")
+    assert (found.level, "410" in found.detail, "enable" in found.advice) == (Level.WARN, True, True)
+    found = look(settings, "secrets")
+    assert (found.level, "webhook endpoint" in found.detail) == (Level.FAIL, True)
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM webhook_endpoint WHERE gone_at IS NOT NULL"))
+    assert look(settings, "webhook endpoints").detail == "1 are told events"
 
 
 def test_everything_that_refuses_a_connection_is_found_within_seconds(make_settings: MakeSettings) -> None:
