@@ -11,6 +11,7 @@ from benchmarks import (
     fetch,
     first_byte,
     hot_tenant,
+    inbox,
     memory,
     render,
     slow_server,
@@ -38,4 +39,5 @@ BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "memory": memory.run,
     "breakdown": breakdown.run,
     "bounces": bounces.run,
+    "inbox": inbox.run,
 }
