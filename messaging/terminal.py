@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from messaging.access.models import ApiToken, Operator
 from messaging.delivery.lines import Line
 from messaging.delivery.stories import AttemptStory
 from messaging.doctor import Finding, Level
@@ -330,6 +331,28 @@ def print_suppressions(lines: Sequence[SuppressionLine], next_before: int | None
     console.print(shown if lines else "no entries")
     if next_before is not None:
         console.print(f"older ones: --before {next_before}")
+
+
+def print_tokens(rows: Sequence[ApiToken]) -> None:
+    """`messaging token list`."""
+    console = console_for_people()
+    shown = table("id", "begins", "role", "for", "name", "last used", "ends", "revoked")
+    for row in rows:
+        times = map(time_text, (row.last_used_at, row.expires_at, row.revoked_at))
+        who = "" if row.user_id is None else f"user {row.user_id}"
+        shown.add_row(str(row.id), row.prefix, row.role, who, Text(row.name), *times)
+    console.print(shown if rows else "no tokens")
+
+
+def print_operators(rows: Sequence[Operator]) -> None:
+    """`messaging operator list`."""
+    console = console_for_people()
+    shown = table("id", "user name", "role", "for", "name", "signed in", "")
+    for row in rows:
+        who = "" if row.user_id is None else f"user {row.user_id}"
+        signed_in, state = time_text(row.last_signed_in_at), "" if row.active else "disabled"
+        shown.add_row(str(row.id), row.user_name, row.role, who, Text(row.display_name or ""), signed_in, state)
+    console.print(shown if rows else "no operators")
 
 
 def print_classified(lines: Sequence[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from typing import NoReturn
 import typer
 
 from messaging.cli import (
+    access,
     audit_log,
     classify,
     dead_letters,
@@ -50,6 +51,8 @@ app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(received.received, name="received")
 app.add_typer(tenants.tenant, name="tenant")
+app.add_typer(access.token, name="token")
+app.add_typer(access.operator, name="operator")
 app.add_typer(webhooks.webhook, name="webhook")
 app.add_typer(dead_letters.dead_letter, name="dead-letter")
 app.add_typer(audit_log.audit, name="audit")
