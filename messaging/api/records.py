@@ -18,7 +18,6 @@ from messaging.delivery.cancel import cancel as cancel_record
 from messaging.delivery.status import SendStatus
 from messaging.errors import RecordNotFound
 from messaging.mail.models import MAIL_SEND_RECORD
-from messaging.sms import channel as sms
 from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
 from messaging.webhooks.announcing import AT_HAND
 
@@ -138,9 +137,13 @@ def status(record_id: int, *, channel: str | None = None, session: Session | Non
     record_id = known_id(record_id)
     environment()
     with in_connection(session) as connection:
-        if _channel_of(connection, record_id, channel).name == sms.NAME:
-            return _sms_status(connection, record_id)
-        return _mail_status(connection, record_id)
+        match _channel_of(connection, record_id, channel).name:
+            case "sms":
+                return _sms_status(connection, record_id)
+            case "mail":
+                return _mail_status(connection, record_id)
+            case other:
+                raise RecordNotFound(f"no message {record_id}; it is a {other}'s: see get_webhook_delivery")
 
 
 def _mail_status(connection: Connection, record_id: int) -> MailStatus:

@@ -175,8 +175,7 @@ def retry(delivery_ids: DeliveryIds, tenant: Tenant = None) -> int:
     with acting_for(tenant):
         for delivery_id in delivery_ids:
             try:
-                api.get_webhook_delivery(delivery_id)
-                api.retry(delivery_id)
+                api.retry(delivery_id, channel="webhook")
             except MessagingError as exc:
                 code = refused(str(exc))
             else:

@@ -80,4 +80,4 @@ def test_a_trial_is_queued_listed_and_told_again(run_command: Run, engine: Engin
         connection.execute(text("UPDATE webhook_send_record SET status = 'DEAD_LETTER'"))
     assert run("webhook", "retry", trial)[1] == f"{trial} is told again\n"
     code, _, err = run("webhook", "retry", trial + 1)
-    assert (code, err) == (2, f"messaging: no webhook record {trial + 1}\n")
+    assert (code, err) == (2, f"messaging: no record {trial + 1}\n")

@@ -185,8 +185,7 @@ def list_webhook_attempts(session: DbSession, delivery_id: Id) -> Attempts:
 @routes.post("/webhooks/deliveries/{delivery_id}/retry", dependencies=_OPERATE)
 def retry_webhook_delivery(session: DbSession, delivery_id: Id) -> DeliveryShown:
     """Tell it once more, now: one that waits or has ended without success."""
-    api.get_webhook_delivery(delivery_id, session=session)
-    api.retry(delivery_id, session=session)
+    api.retry(delivery_id, channel="webhook", session=session)
     return DeliveryShown.model_validate(api.get_webhook_delivery(delivery_id, session=session))
 
 
