@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         change_sms_route,
         change_sms_template,
         change_webhook_endpoint,
+        check,
         check_sms_provider,
         configure,
         copy_mail_server,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         get_mailbox,
         get_quota,
         get_received,
+        get_record,
         get_sms_binding,
         get_sms_provider,
         get_sms_route,
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         import_suppressions,
         inbox_unread_count,
         lift_suppression,
+        list_attempts,
         list_audit_entries,
         list_dead_letters,
         list_inbox,
@@ -78,6 +81,7 @@ if TYPE_CHECKING:
         list_mailboxes,
         list_quotas,
         list_received,
+        list_records,
         list_regions,
         list_senders,
         list_sms_bindings,
@@ -138,6 +142,7 @@ if TYPE_CHECKING:
     from messaging.audit.trail import AuditLine
     from messaging.config_admin import Active, Lines
     from messaging.delivery.cancel import CancelAnswer, Cancelled
+    from messaging.delivery.checking import Finding, Severity
     from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
     from messaging.delivery.status import SendStatus
     from messaging.delivery.triage import DeadLetter, DeadLetterLine
@@ -160,6 +165,7 @@ if TYPE_CHECKING:
         UserContextMissing,
     )
     from messaging.inbox.read import Notification
+    from messaging.mail.checking import MailCheck
     from messaging.mail.connectivity import Connectivity
     from messaging.mail.server_admin import Sender, ServerLine
     from messaging.mail.template_admin import TemplateDetail, TemplateLine, TemplateSummary
@@ -185,6 +191,7 @@ if TYPE_CHECKING:
         SendSms,
         SuppressionReason,
     )
+    from messaging.sms.checking import SmsCheck
     from messaging.sms.connectivity import ProviderTest
     from messaging.sms.explaining import RouteExplanation
     from messaging.sms.provider_admin import ProviderCheck, ProviderLine
@@ -227,6 +234,7 @@ _HOME = {
         *("add_sms_binding", "list_sms_bindings", "remove_sms_binding", "set_sms_binding_active"),
         *("discard_dead_letter", "get_dead_letter", "list_dead_letters", "resolve_dead_letter"),
         *("list_audit_entries",),
+        *("get_record", "list_attempts", "list_records"),
         *("add_webhook_endpoint", "change_webhook_endpoint", "delete_webhook_endpoint", "get_webhook_endpoint"),
         *("list_webhook_endpoints", "rotate_webhook_secret", "try_webhook_endpoint"),
         *("get_webhook_delivery", "list_webhook_deliveries"),
@@ -241,6 +249,7 @@ _HOME = {
             "get_sms_route",
             "get_sms_template",
             "list_mail_template_summaries",
+            *("check",),
         ),
         *("list_quotas", "list_regions", "list_senders", "list_sms_template_summaries"),
     ),
@@ -257,6 +266,9 @@ _HOME = {
     "messaging.sms.template_tools": ("SmsTemplatePreview",),
     "messaging.webhooks.deliveries": ("WebhookDelivery",),
     "messaging.webhooks.endpoint_admin": ("WebhookEndpointAdded", "WebhookEndpointLine"),
+    "messaging.mail.checking": ("MailCheck",),
+    "messaging.sms.checking": ("SmsCheck",),
+    "messaging.delivery.checking": ("Finding", "Severity"),
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
@@ -311,9 +323,11 @@ __all__ = [
     "EntryRejected",
     "FileRef",
     "FileRejected",
+    "Finding",
     "IdempotencyKeyBusy",
     "Lines",
     "LinkStatus",
+    "MailCheck",
     "MailStatus",
     "MailType",
     "MailboxConnectivity",
@@ -347,6 +361,8 @@ __all__ = [
     "SendStatus",
     "Sender",
     "ServerLine",
+    "Severity",
+    "SmsCheck",
     "SmsStatus",
     "SmsTemplateDetail",
     "SmsTemplateLine",
@@ -395,6 +411,7 @@ __all__ = [
     "change_sms_route",
     "change_sms_template",
     "change_webhook_endpoint",
+    "check",
     "check_sms_provider",
     "configure",
     "copy_mail_server",
@@ -421,6 +438,7 @@ __all__ = [
     "get_mailbox",
     "get_quota",
     "get_received",
+    "get_record",
     "get_sms_binding",
     "get_sms_provider",
     "get_sms_route",
@@ -432,6 +450,7 @@ __all__ = [
     "import_suppressions",
     "inbox_unread_count",
     "lift_suppression",
+    "list_attempts",
     "list_audit_entries",
     "list_dead_letters",
     "list_inbox",
@@ -441,6 +460,7 @@ __all__ = [
     "list_mailboxes",
     "list_quotas",
     "list_received",
+    "list_records",
     "list_regions",
     "list_senders",
     "list_sms_bindings",

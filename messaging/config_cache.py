@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, Table, Text, and_, or_, select, type_
 from messaging import tenancy
 from messaging.category import MarkerCode
 from messaging.clock import Ticker, boot_seconds
+from messaging.db.connects import Connects
 from messaging.db.encryption import Encrypted
 from messaging.db.filters import foreign, owning_tenant
 from messaging.errors import PreparationError, RecordNotFound, shown_value
@@ -25,7 +26,7 @@ class ConfigCache:
     """Configurations of one table by id, and each tenant's defaults. Any thread may ask."""
 
     def __init__(
-        self, engine: Engine, table: Table, *, ttl_seconds: float, ticker: Ticker, rank: str = "sequence"
+        self, engine: Connects, table: Table, *, ttl_seconds: float, ticker: Ticker, rank: str = "sequence"
     ) -> None:
         """`rank`: the column by which a tenant's defaults are ordered, lowest first."""
         self._engine = engine
@@ -101,7 +102,7 @@ class KeyedRows(Generic[_Key]):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Connects,
         read: Callable[[Connection, Collection[_Key]], Iterable[tuple[_Key, Mapping[str, Any]]]],
         *,
         ttl_seconds: float,

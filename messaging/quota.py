@@ -135,9 +135,13 @@ def usage(session: Session, tenant_id: int | None, quota: QuotaSettings) -> Usag
         TenantMismatch: Another tenant's, and neither the platform nor the system asks.
         TenantContextMissing: None is given and no tenant is set.
     """
-    wanted = _visible_bucket(tenant_id)
+    return standing(session, _visible_bucket(tenant_id), quota)
+
+
+def standing(session: Session, bucket: int, quota: QuotaSettings) -> Usage:
+    """As `usage`, of any bucket, for who has found out already whose it is."""
     now = func.to_char(func.timezone(quota.timezone, func.now()), "YYYY-MM")
-    month = select(literal(wanted, BigInteger).label("tenant_id"), cast(now, CHAR(7)).label("period")).subquery()
+    month = select(literal(bucket, BigInteger).label("tenant_id"), cast(now, CHAR(7)).label("period")).subquery()
     limits = TenantMessageQuota
     statement = (
         select(
@@ -154,7 +158,7 @@ def usage(session: Session, tenant_id: int | None, quota: QuotaSettings) -> Usag
         )
         .outerjoin(TenantMessageQuota, TenantMessageQuota.tenant_id == month.c.tenant_id)
     )
-    return Usage(wanted, *session.execute(statement).one())
+    return Usage(bucket, *session.execute(statement).one())
 
 
 def history(session: Session, tenant_id: int | None, *, months: int = 24) -> Sequence[MonthUsage]:

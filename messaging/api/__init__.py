@@ -7,6 +7,9 @@ commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(l
 from messaging.api.audit import (
     list_audit_entries,
 )
+from messaging.api.checks import (
+    check,
+)
 from messaging.api.dead_letters import (
     discard_dead_letter,
     get_dead_letter,
@@ -156,6 +159,11 @@ from messaging.api.sms_templates import (
     list_sms_templates,
     preview_sms_template,
 )
+from messaging.api.stories import (
+    get_record,
+    list_attempts,
+    list_records,
+)
 from messaging.api.webhooks import (
     add_webhook_endpoint,
     change_webhook_endpoint,
@@ -193,6 +201,7 @@ __all__ = [
     "change_sms_route",
     "change_sms_template",
     "change_webhook_endpoint",
+    "check",
     "check_sms_provider",
     "configure",
     "copy_mail_server",
@@ -220,6 +229,7 @@ __all__ = [
     "get_mailbox",
     "get_quota",
     "get_received",
+    "get_record",
     "get_sms_binding",
     "get_sms_provider",
     "get_sms_route",
@@ -231,6 +241,7 @@ __all__ = [
     "import_suppressions",
     "inbox_unread_count",
     "lift_suppression",
+    "list_attempts",
     "list_audit_entries",
     "list_dead_letters",
     "list_inbox",
@@ -240,6 +251,7 @@ __all__ = [
     "list_mailboxes",
     "list_quotas",
     "list_received",
+    "list_records",
     "list_regions",
     "list_senders",
     "list_sms_bindings",

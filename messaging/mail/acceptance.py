@@ -84,6 +84,16 @@ def accept_mails(
     )
 
 
+def acceptable(request: SendMail, *, settings: Settings, now: datetime) -> tuple[int, AcceptedMail]:
+    """Whose record a request would be, and its row; writes nothing.
+
+    Raises: MessageRejected.
+    """
+    check = _Check(settings, now)
+    mail = check.mail(request, None)
+    return check.tenant_id, mail
+
+
 class _Check(RequestFields):
     """Turns requests into rows, or refuses them. One for each call."""
 

@@ -51,6 +51,16 @@ def accept_sms(
     )
 
 
+def acceptable(request: SendSms, *, settings: Settings, now: datetime) -> tuple[int, AcceptedSms]:
+    """Whose record a request would be, and its row; writes nothing.
+
+    Raises: MessageRejected.
+    """
+    check = _Check(CHANNEL, settings, now)
+    sms = check.sms(request, None)
+    return check.tenant_id, sms
+
+
 class _Check(RequestFields):
     """Turns requests into rows, or refuses them. One for each call."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlalchemy import Engine, Table
 
-from messaging import tenancy
 from messaging.clock import Clock, Ticker
 from messaging.config_cache import Config
 from messaging.delivery.channel import UNKNOWN_PROVIDER, Claim, RateLimits
@@ -26,9 +25,9 @@ from messaging.sms.planning import BindingCache
 from messaging.sms.preparation import PREPARED_COLUMNS, FindProvider, Sources, outgoing, prepare_sms
 from messaging.sms.providers import registry
 from messaging.sms.providers.base import Accepted, OutgoingSms, ProviderConfig, Rejected, SmsProvider, refusal
-from messaging.sms.routing import RouteCache, find_visible_by_id
+from messaging.sms.routing import RouteCache, find_visible_by_id, suppression_subject
 from messaging.sms.templates import template_tier
-from messaging.suppression import Subject, sender_name
+from messaging.suppression import Subject
 from messaging.templates.lookup import TemplateCache
 from messaging.templates.render import Renderer
 
@@ -105,14 +104,7 @@ class SmsChannel:
 
     def subject(self, content: Mapping[str, Any]) -> Subject:
         """The number, and the sender of the provider that it goes out by; the platform's may be shared."""
-        number, config_id = content["phone_number"], content["provider_config_id"]
-        config = None if config_id is None else self._routes.find(config_id)
-        sender = "" if config is None else (config["sender_number"] or config["sender_id"] or "")
-        return Subject(
-            {number: number},
-            sender=sender_name(sender),
-            sender_tenants=tenancy.tiers(content["tenant_id"])[1:],
-        )
+        return suppression_subject(content, self._routes)
 
     def prepare(self, claim: Claim) -> Mapping[str, Any]:
         """See `messaging.sms.preparation`."""

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from messaging.category import MarkerCode
 from messaging.clock import Ticker
 from messaging.config_cache import Config, KeyedRows
+from messaging.db.connects import Connects
 from messaging.errors import PreparationError
 from messaging.sms.models import SMS_TEMPLATE_PROVIDER_BINDING
 from messaging.sms.numbers import region_of
@@ -36,7 +37,7 @@ class Plan:
 class BindingCache:
     """The active bindings of templates, no older than the promise. Any thread may ask."""
 
-    def __init__(self, engine: Engine, *, ttl_seconds: float, ticker: Ticker) -> None:
+    def __init__(self, engine: Connects, *, ttl_seconds: float, ticker: Ticker) -> None:
         self._rows: KeyedRows[int] = KeyedRows(engine, _read_bindings, ttl_seconds=ttl_seconds, ticker=ticker)
 
     def ensure(self, template_ids: Iterable[int]) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, select
 
 from messaging import config_cache, tenancy
 from messaging.category import MarkerCode
 from messaging.clock import Ticker
 from messaging.config_cache import Config, ConfigCache, KeyedRows
+from messaging.db.connects import Connects
 from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.errors import PreparationError
 from messaging.requests import MessageScope
@@ -22,6 +23,7 @@ from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_PROVIDER_REGION
 from messaging.sms.providers.base import ProviderConfig
 from messaging.sms.receipt_address import receipt_url
 from messaging.sms.regions import countries
+from messaging.suppression import Subject, sender_name
 
 #: A tenant's id, and a country.
 _Served: TypeAlias = tuple[int, str]
@@ -48,7 +50,7 @@ class RouteCache:
     """Provider configurations, and by whom countries are served. Any thread may ask."""
 
     def __init__(
-        self, engine: Engine, *, ttl_seconds: float, ticker: Ticker, public_base_url: str | None = None
+        self, engine: Connects, *, ttl_seconds: float, ticker: Ticker, public_base_url: str | None = None
     ) -> None:
         self._public_base_url = public_base_url
         self._configs = ConfigCache(
@@ -108,6 +110,14 @@ class RouteCache:
                 ignored.append(route["provider_config_id"])
         usable.sort(key=lambda entry: entry[:3])
         return Tier(tenant_id, True, [config for *_, config in usable], tuple(ignored))
+
+
+def suppression_subject(record: Mapping[str, Any], routes: RouteCache) -> Subject:
+    """What the suppression list is asked: the number, and the sender of its provider; the platform's may be shared."""
+    number, config_id = record["phone_number"], record["provider_config_id"]
+    config = None if config_id is None else routes.find(config_id)
+    sender = "" if config is None else (config["sender_number"] or config["sender_id"] or "")
+    return Subject({number: number}, sender=sender_name(sender), sender_tenants=tenancy.tiers(record["tenant_id"])[1:])
 
 
 def pinned(record: Mapping[str, Any], routes: RouteCache) -> Config:

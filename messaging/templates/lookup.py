@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Engine, Table, or_, select, tuple_
+from sqlalchemy import Table, or_, select, tuple_
 
 from messaging.clock import Ticker
+from messaging.db.connects import Connects
 
 #: A template's columns.
 Template = Mapping[str, Any]
@@ -22,7 +23,7 @@ Code = tuple[int, str]
 class TemplateCache:
     """Templates of one table by id, and by tenant and code. Any thread may ask."""
 
-    def __init__(self, engine: Engine, table: Table, *, ttl_seconds: float, ticker: Ticker) -> None:
+    def __init__(self, engine: Connects, table: Table, *, ttl_seconds: float, ticker: Ticker) -> None:
         self._engine = engine
         self._table = table
         self._ttl = ttl_seconds
