@@ -32,20 +32,30 @@ def recipient(channel: str, text: str) -> str:
         raise ValueError(f"recipient is {shown_value(text)}; it {exc}") from exc
 
 
-def attempts(session: Session, record_id: int) -> list[AttemptStory]:
+def attempts(session: Session, record_id: int, *, channel: str | None = None) -> list[AttemptStory]:
     """The attempt log of one record of the current tenant. Raises: RecordNotFound."""
-    channel_of(session.connection(), record_id)
+    _channel_of(session, record_id, channel)
     return attempts_of(session, record_id)
 
 
-def read_story(session: Session, record_id: int, *, with_bodies: bool = False) -> Story | SmsStory:
+def read_story(
+    session: Session, record_id: int, *, channel: str | None = None, with_bodies: bool = False
+) -> Story | SmsStory:
     """The whole story of one record of the current tenant; bodies and variables only where they are asked for.
 
     Raises: RecordNotFound.
     """
-    channel = channel_of(session.connection(), record_id)
-    read = texts.read_story if channel.name == texts.LINES.channel else mails.read_story
+    found = _channel_of(session, record_id, channel)
+    read = texts.read_story if found == texts.LINES.channel else mails.read_story
     return read(session, record_id, with_bodies=with_bodies)
+
+
+def _channel_of(session: Session, record_id: int, channel: str | None) -> str:
+    """The channel of a record that is in this one, or (None) in any. Raises: RecordNotFound."""
+    found = channel_of(session.connection(), record_id).name
+    if found not in _SOURCES or channel not in (None, found):
+        raise RecordNotFound(f"no {channel or ''} record {record_id}".replace("  ", " "))
+    return found
 
 
 def position(session: Session, record_id: int) -> Position:

@@ -14,6 +14,7 @@ from messaging.delivery.status import SendStatus
 from messaging.delivery.stories import AttemptStory
 from messaging.errors import shown_value
 from messaging.mail.records import Story
+from messaging.receive.charsets import storable
 from messaging.requests import MessageScope
 from messaging.sms.records import SmsStory
 
@@ -72,28 +73,30 @@ def list_records(
         return records.page(s, channel=channel, asked=asked, limit=limit, before=before)
 
 
-def get_record(record_id: int, *, with_bodies: bool = False, session: Session | None = None) -> Story | SmsStory:
+def get_record(
+    record_id: int, *, channel: str | None = None, with_bodies: bool = False, session: Session | None = None
+) -> Story | SmsStory:
     """The whole story of a mail or text message; bodies and variables only where they are asked for.
 
     Raises:
-        RecordNotFound: No such record in this tenant.
+        RecordNotFound: No such record in this tenant, or (where it is given) in this channel.
     """
     record_id = known_id(record_id)
     environment()
     with in_session(session) as s:
-        return records.read_story(s, record_id, with_bodies=with_bodies)
+        return records.read_story(s, record_id, channel=channel, with_bodies=with_bodies)
 
 
-def list_attempts(record_id: int, *, session: Session | None = None) -> list[AttemptStory]:
+def list_attempts(record_id: int, *, channel: str | None = None, session: Session | None = None) -> list[AttemptStory]:
     """The attempt log of one record, in order.
 
     Raises:
-        RecordNotFound: No such record in this tenant.
+        RecordNotFound: No such record in this tenant, or (where it is given) in this channel.
     """
     record_id = known_id(record_id)
     environment()
     with in_session(session) as s:
-        return records.attempts(s, record_id)
+        return records.attempts(s, record_id, channel=channel)
 
 
 def _text_if_given(name: str, value: Any) -> None:
@@ -101,7 +104,7 @@ def _text_if_given(name: str, value: Any) -> None:
         return
     if not isinstance(value, str):
         raise TypeError(f"{name} is {shown_value(value)}; it is of type str")
-    if "\x00" in value or not value.isprintable():
+    if storable(value) != value:
         raise ValueError(f"{name} is {shown_value(value)}; it has a character that no record can have")
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
+from messaging.db import newest
 from messaging.db.own_rows import MAX_ID
 from messaging.web.api.shapes import Shown
 
@@ -22,20 +23,32 @@ _Item = TypeVar("_Item")
 _Row = TypeVar("_Row")
 
 
+def sealed(place: str) -> str:
+    """A place in a list, in ASCII, as a cursor. It is not secret and not signed: what it says is checked."""
+    return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
+
+
+def opened(cursor: str, prefix: str) -> list[int]:
+    """The numbers of a cursor that was made of `prefix:1:2`. Raises: ValueError."""
+    try:
+        named, *numbers = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(":")
+    except (binascii.Error, UnicodeError):
+        named, numbers = "", []
+    if named != prefix or not numbers or not all(n.isdecimal() and len(n) <= 19 and int(n) <= MAX_ID for n in numbers):
+        raise ValueError("is no cursor that an answer gave")
+    return [int(number) for number in numbers]
+
+
 def _to_cursor(row_id: int) -> str:
-    return base64.urlsafe_b64encode(f"id:{row_id}".encode()).decode().rstrip("=")
+    return sealed(f"id:{row_id}")
 
 
 def _of_cursor(cursor: str) -> int:
     """Raises: ValueError."""
-    try:
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-    except (binascii.Error, UnicodeError):
-        text = ""
-    number = text.removeprefix("id:")
-    if not text.startswith("id:") or not number.isdecimal() or len(number) > 19 or not 1 <= int(number) <= MAX_ID:
+    row_id, *more = opened(cursor, "id")
+    if more or row_id < 1:
         raise ValueError("is no cursor that an answer gave")
-    return int(number)
+    return row_id
 
 
 def _known(cursor: str) -> str:
@@ -59,7 +72,7 @@ class Keyset(BaseModel):
 
 
 class Part(Shown, Generic[_Item]):
-    """A part of a growing list, newest first."""
+    """A part of a growing list, newest first. Of a rare filter it may be short, even empty, and have a next one."""
 
     items: list[_Item]
     #: Asks for what comes after; null at the end.
@@ -73,6 +86,12 @@ def part(rows: Sequence[_Row], query: Keyset, shape: Callable[[_Row], _Item], *,
     return Part(
         items=[shape(row) for row in shown], next_cursor=_to_cursor(getattr(shown[-1], key)) if has_more else None
     )
+
+
+def part_of(lines: newest.Page[_Row], shape: Callable[[_Row], _Item]) -> Part[_Item]:
+    """The answer of a list that says itself where it goes on."""
+    following = None if lines.next_before is None else _to_cursor(lines.next_before)
+    return Part(items=[shape(line) for line in lines], next_cursor=following)
 
 
 class Numbered(BaseModel):
