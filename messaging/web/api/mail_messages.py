@@ -13,7 +13,7 @@ from messaging.access.roles import Permission
 from messaging.category import MarkerCode
 from messaging.delivery.status import SendStatus
 from messaging.errors import PreparationError
-from messaging.mail.records import recipient
+from messaging.mail import records
 from messaging.requests import Attachment, BodyMode, FileRef, MessageScope
 from messaging.web.api.lists import Part
 from messaging.web.api.messages import (
@@ -258,7 +258,7 @@ class MailQuery(MessageQuery):
     """Which mails."""
 
     #: An address among To, Cc and Bcc.
-    recipient: Annotated[Text, Field(max_length=998), AfterValidator(recipient)] | None = None
+    recipient: Annotated[Text, Field(max_length=998), AfterValidator(records.recipient)] | None = None
     template_id: Id | None = None
     server_config_id: Id | None = None
 
