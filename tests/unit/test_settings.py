@@ -52,6 +52,12 @@ BROKEN: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ),
     (
         "I3",
+        {"webhooks": {"transport": {"connection_timeout_seconds": 31, "read_timeout_seconds": 45}}},
+        {"webhooks": {"transport": {"connection_timeout_seconds": 30, "read_timeout_seconds": 45}}},
+        "WEBHOOKS__TRANSPORT",
+    ),
+    (
+        "I3",
         {"mail": {"transport": {"connection_timeout_seconds": 31}}},
         {"mail": {"transport": {"connection_timeout_seconds": 30}}},
         "CONNECTION_TIMEOUT_SECONDS",
