@@ -137,10 +137,12 @@ if TYPE_CHECKING:
         try_sms_provider,
         try_webhook_endpoint,
         unsubscribe,
+        wait,
         which_provider,
     )
     from messaging.audit.trail import AuditLine
     from messaging.config_admin import Active, Lines
+    from messaging.db.borrowed import session_over
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.checking import Finding, Severity
     from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
@@ -250,6 +252,7 @@ _HOME = {
             "get_sms_template",
             "list_mail_template_summaries",
             *("check",),
+            *("wait",),
         ),
         *("list_quotas", "list_regions", "list_senders", "list_sms_template_summaries"),
     ),
@@ -269,6 +272,7 @@ _HOME = {
     "messaging.mail.checking": ("MailCheck",),
     "messaging.sms.checking": ("SmsCheck",),
     "messaging.delivery.checking": ("Finding", "Severity"),
+    "messaging.db.borrowed": ("session_over",),
     "messaging.delivery.cancel": ("CancelAnswer", "Cancelled"),
     "messaging.delivery.status": ("SendStatus",),
     "messaging.errors": (
@@ -502,6 +506,7 @@ __all__ = [
     "send_mail_batch",
     "send_sms",
     "send_sms_batch",
+    "session_over",
     "set_default_mail_server",
     "set_default_mailbox",
     "set_mail_server_active",
@@ -519,6 +524,7 @@ __all__ = [
     "try_webhook_endpoint",
     "unsubscribe",
     "use_oauth_token",
+    "wait",
     "which_provider",
 ]
 

@@ -72,12 +72,12 @@ def create_engine(
             "tcp_user_timeout": 15_000,
         },
     )
-    event.listen(engine, "handle_error", _leave_out_values)
+    event.listen(engine, "handle_error", leave_out_values)
     _engines.add(engine)
     return engine
 
 
-def _leave_out_values(context: ExceptionContext) -> None:
+def leave_out_values(context: ExceptionContext) -> None:
     """Of an error the server's first sentence: its details are "Failing row contains ...", with body and addresses."""
     found = context.original_exception
     primary = getattr(getattr(found, "diag", None), "message_primary", None)
