@@ -164,6 +164,9 @@ from messaging.api.stories import (
     list_attempts,
     list_records,
 )
+from messaging.api.waiting import (
+    wait,
+)
 from messaging.api.webhooks import (
     add_webhook_endpoint,
     change_webhook_endpoint,
@@ -307,5 +310,6 @@ __all__ = [
     "try_sms_provider",
     "try_webhook_endpoint",
     "unsubscribe",
+    "wait",
     "which_provider",
 ]
