@@ -351,7 +351,7 @@ def _save(
             raise
         twin = kind.twin(key)
         found = session.scalars(with_disabled(twin.statement)).first()
-        number = "" if found is None else f", {found.id}{'' if found.active else ' (disabled)'}"
+        number = "" if found is None else f", {found.id}{'' if getattr(found, 'active', True) else ' (disabled)'}"
         raise kind.rejected(twin.field, key[twin.field], twin.reason + number) from exc
 
 

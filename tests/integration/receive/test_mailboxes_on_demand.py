@@ -10,6 +10,7 @@ from sqlalchemy import Engine
 import messaging
 from messaging import ReceiveError, RecordNotFound, TenantMismatch, fetch_new_mails, tenancy
 from messaging.embedded import free_port
+from messaging.receive.watermark import Watermarks
 from messaging.tenancy import PLATFORM_TENANT_ID, tenant
 from tests.conftest import MakeSettings
 from tests.far_end.pop3_server import GREETING, ScriptedPop3Server
@@ -139,3 +140,26 @@ def test_a_tenant_tries_its_own_mailboxes_only(call: Call) -> None:
         call(platform)
     with tenancy.acting_as(tenancy.Context()), pytest.raises(messaging.TenantContextMissing):
         call(foreign)
+
+
+def test_a_deleted_mailbox_leaves_its_mails_and_ends_a_fetch_that_is_under_way(
+    server: ScriptedPop3Server, engine: Engine
+) -> None:
+    config_id, kept = add(server.port, is_default=True), add(free_port())
+    assert fetch_new_mails(config_id) == 1
+    watermarks = Watermarks(engine, lease_timeout_seconds=60)
+    lease = watermarks.acquire(config_id, "INBOX", tenant_id=7)
+    others = watermarks.acquire(kept, "INBOX", tenant_id=7)
+    assert lease is not None
+    assert others is not None
+
+    messaging.delete_mailbox(config_id)
+
+    assert (lease.heartbeat(), others.heartbeat()) == (False, True)
+    assert [line.server_config_id for line in messaging.list_watermarks()] == [kept]
+    assert [row["server_config_id"] for row in Stored(engine).rows()] == [config_id]
+    with pytest.raises(RecordNotFound, match=f"no mailbox {config_id}"):
+        fetch_new_mails(config_id)
+    with pytest.raises(ReceiveError, match="no receiving mail server"):
+        fetch_new_mails()
+    assert add(server.port) > config_id
