@@ -1,6 +1,7 @@
 """Dead letters settled by an operator: once, with a remark, and without touching the record."""
 
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -157,8 +158,6 @@ def test_of_none_it_is_told_so(session: Session) -> None:
 
 
 def test_of_two_who_settle_at_once_the_second_is_refused(session: Session, engine: Engine) -> None:
-    from threading import Thread
-
     one = stored(session)
     session.commit()
     messaging.resolve_dead_letter(one, session=session)
