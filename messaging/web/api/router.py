@@ -2,6 +2,7 @@
 
 from messaging.web.api import (
     audit,
+    checks,
     dead_letters,
     inbox,
     mail_messages,
@@ -20,6 +21,7 @@ from messaging.web.api import (
     sms_templates,
     suppressions,
     tokens,
+    waits,
     webhooks,
 )
 from messaging.web.api.resource import Resource
@@ -43,6 +45,8 @@ RESOURCES: tuple[Resource, ...] = (
     tokens.routes,
     session.routes,
     operators.routes,
+    checks.routes,
+    waits.routes,
     dead_letters.routes,
     audit.routes,
     webhooks.routes,
