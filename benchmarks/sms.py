@@ -3,6 +3,7 @@
 Measured: messages a second from the accepting commit to the last SENT, by one worker process of 16 threads with a
 control worker and beat as an operator starts them; the far end speaks Infobip's API over kept connections. Against what
 is lower: 16 threads / 5 ms, or a plain client of 16 threads in one process that posts ready bodies to the same far end.
+Ours calls through httpx2, too, by a transport of its own (`messaging/http/transport.py`).
 Then one thread of one process delivers chunks and reads its own processor time (not waiting) around each send: what is
 between the claimed record and the recorded reply. The plain client's post is measured in the same way.
 
