@@ -29,7 +29,7 @@ task_queues = [
     _Queue(name, _Exchange(name, type="direct"), routing_key=name)
     for name in (
         *(_queues.control, _queues.mail_send, _queues.sms_send, _queues.webhook_send),
-        *(_queues.mail_request, _queues.mail_fetch),
+        *(_queues.mail_request, _queues.mail_fetch, _queues.maintenance),
     )
 ]
 # A misspelt `-Q` stops the start; it would consume from nowhere.
@@ -45,6 +45,8 @@ task_routes = {
     "messaging.mail_request": {"queue": _queues.mail_request},
     "messaging.fetch_tick": {"queue": _queues.control},
     "messaging.fetch_mailbox": {"queue": _queues.mail_fetch},
+    # Ticks come twice a second and must not wait for what takes an hour.
+    "messaging.prune": {"queue": _queues.maintenance},
 }
 imports = (
     "tasks.dispatch",
@@ -54,6 +56,7 @@ imports = (
     "tasks.heartbeat",
     "tasks.mail_request",
     "tasks.fetch",
+    "tasks.prune",
 )
 
 # -- beat: ticks expire, so that none pile up while no worker takes them; two beats do no harm
@@ -75,6 +78,8 @@ beat_schedule = {
     "receipts": {"task": "messaging.receipts", "schedule": 15.0, "options": {"expires": 15.0}},
     "fetch_tick": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
+    # Asked for all day: which of them begins the night's run the database decides.
+    "prune": {"task": "messaging.prune", "schedule": 300.0, "options": {"expires": 300.0}},
 }
 
 # -- workers

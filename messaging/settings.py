@@ -413,6 +413,8 @@ class QueueSettings(_Area):
     mail_request: QueueName = "mail_request"
     #: Ticks, sweeps and heartbeats.
     control: QueueName = "control"
+    #: The nightly run of pruning, which may take an hour.
+    maintenance: QueueName = "maintenance"
 
     @model_validator(mode="after")
     def _each_has_its_own(self) -> Self:

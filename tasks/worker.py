@@ -33,6 +33,7 @@ from messaging.errors import ConfigurationError
 from messaging.mail.alerts import Alerting
 from messaging.mail.mail_request import MAIL_REQUEST, MailRequests
 from messaging.receive.polling import MAIL_FETCH
+from messaging.retention.models import MAINTENANCE
 from messaging.settings import Settings, load_settings
 from messaging.webhooks.announcing import EndpointWatch
 from tasks.channels import BUILDERS, BuiltChannel
@@ -138,6 +139,11 @@ class WorkerProcess:
             announcer=self.endpoints,
         )
         self._hints[MAIL_FETCH] = self._make_hints(MAIL_FETCH)
+
+    def build_maintenance(self) -> None:
+        """That this process takes the nightly run, so that the doctor knows of it."""
+        if self.settings.queues.maintenance in self._queues:
+            self._hints[MAINTENANCE] = self._make_hints(MAINTENANCE)
 
     @property
     def fetching(self) -> "Fetching":
@@ -313,6 +319,7 @@ def start(*, hostname: str, threads: int, queues: Collection[str]) -> WorkerProc
     made.build_deliveries()
     made.build_mail_requests()
     made.build_fetching()
+    made.build_maintenance()
     made.start_threads()
     _process = made
     return made

@@ -38,8 +38,8 @@ def worker(
 ) -> None:
     """Run a worker in this terminal.
 
-    Its threads deliver (queues mail_send, sms_send and webhook_send), run ticks (control), fetch mailboxes (mail_fetch)
-    or accept other services' mails (mail_request).
+    Its threads deliver (queues mail_send, sms_send and webhook_send), run ticks (control), fetch mailboxes (mail_fetch),
+    accept other services' mails (mail_request) or prune what has become too old (maintenance).
     """
     from messaging.settings import load_settings
 

@@ -19,12 +19,14 @@ from cryptography.fernet import Fernet
 from messaging import programs
 from messaging.demo import environment
 from messaging.demo.folder import leave
+from messaging.demo.hook_server import PATH, SECRET_VARIABLE
 from messaging.demo.mailbox_server import PASSWORD_VARIABLE
 from messaging.demo.stop import StopRequest
 from messaging.demo.supervisor import Program, Supervisor
 from messaging.demo.text_server import TOKEN_VARIABLE
 from messaging.embedded import Postgres, Valkey, free_port
 from messaging.settings import Settings, load_settings
+from messaging.webhooks.signing import new_secret
 
 #: Seconds a program may take to come up.
 START_SECONDS = 60.0
@@ -38,7 +40,11 @@ IDLE_STOP_SECONDS = 1.5
 POSTGRES_SETTINGS = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
 
 #: Order of the stop: who asks for work first, who does it last, then where it goes.
-STOP_ORDER = (("beat", "flower", "control"), ("mail-1", "mail-2", "sms", "fetch"), ("smtp", "texts", "web", "mailbox"))
+STOP_ORDER = (
+    ("beat", "flower", "control"),
+    ("mail-1", "mail-2", "sms", "fetch"),
+    ("smtp", "texts", "hooks", "web", "mailbox"),
+)
 
 
 class DemoFailed(Exception):
@@ -64,6 +70,8 @@ class Parts:
         self.web_url = f"http://127.0.0.1:{free_port()}"
         #: Of our account at the provider of text messages; it signs receipts with it.
         self.text_auth_token = secrets.token_hex(16)
+        #: By it the shop's application knows that an event is ours.
+        self.hook_secret = new_secret()
         #: The shop's mailbox, over IMAP.
         self.mailbox_port = free_port()
         self.mailbox_password = secrets.token_urlsafe(9)
@@ -95,11 +103,13 @@ class Parts:
         far_ends = {
             "smtp": [*takes_mail, f"--mailbox-port={self.mailbox_port}"],
             "texts": ["messaging.demo.text_server", self.journal_path, self._text_port_path],
+            "hooks": ["messaging.demo.hook_server", self.journal_path, self._hook_port_path],
             "mailbox": ["messaging.demo.mailbox_server", self.mailbox_port],
         }
         variables = {
             **environment.without_foreign(os.environ),
             TOKEN_VARIABLE: self.text_auth_token,
+            SECRET_VARIABLE: self.hook_secret,
             PASSWORD_VARIABLE: self.mailbox_password,
             "TMPDIR": str(self.folder / "tmp"),
         }
@@ -122,17 +132,16 @@ class Parts:
         return load_settings()
 
     def start_first(self, settings: Settings) -> None:
-        """What a mail needs on its way: a worker for ticks, one for mail, and beat."""
-        self._start(
-            settings, "control", programs.worker(queues=[settings.queues.control], name="control", concurrency=2)
-        )
+        """What a mail needs on its way: a worker for ticks (and the nightly run), one for mail, and beat."""
+        queues = [settings.queues.control, settings.queues.maintenance]
+        self._start(settings, "control", programs.worker(queues=queues, name="control", concurrency=2))
         self._start(settings, "beat", programs.beat(), stop_seconds=IDLE_STOP_SECONDS)
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A second worker for mail, one for text messages and requests; what speaks HTTP; a worker for mailboxes."""
+        """A second worker for mail, one for text messages, webhooks and requests; what speaks HTTP; a worker for mailboxes."""
         self._start_mail_worker(settings, "mail-2")
-        queues = [settings.queues.sms_send, settings.queues.mail_request]
+        queues = [settings.queues.sms_send, settings.queues.webhook_send, settings.queues.mail_request]
         argv = programs.worker(queues=queues, name="sms", concurrency=2)
         # How long a throttled message waits is the provider's to say; for mail the floor keeps a window's line.
         self._start(settings, "sms", argv, MESSAGING_RETRY__QUOTA_FLOOR_SECONDS="1")
@@ -174,6 +183,15 @@ class Parts:
         """Where the provider's API begins. Raises: DemoFailed, Stopped."""
         self.wait_for(self._text_port_path.exists, "the provider of text messages does not start")
         return f"http://127.0.0.1:{self._text_port_path.read_text()}/2010-04-01"
+
+    @property
+    def _hook_port_path(self) -> Path:
+        return self.folder / "hooks.port"
+
+    def hook_url(self) -> str:
+        """Where the shop's application is told events. Raises: DemoFailed, Stopped."""
+        self.wait_for(self._hook_port_path.exists, "the shop's application does not start")
+        return f"http://127.0.0.1:{self._hook_port_path.read_text()}{PATH}"
 
     def wait_for(self, condition: Callable[[], bool], otherwise: str) -> None:
         """Wait until it holds.

@@ -12,6 +12,7 @@ from messaging.db.encryption import use_keys
 from messaging.doctor.brokers import look_at_broker, look_at_redis
 from messaging.doctor.database import OLD_TRANSACTION_SECONDS, look_at_database
 from messaging.doctor.findings import Finding, Findings, Level
+from messaging.doctor.sandbox import look_at_sandbox
 from messaging.settings import Settings
 
 __all__ = ["AREA_SECONDS", "Finding", "Level", "examine"]
@@ -31,7 +32,7 @@ def examine(settings: Settings, *, old_transaction_seconds: float = OLD_TRANSACT
     }
     running = {name: _start(look) for name, look in areas.items()}
     wait(running.values(), timeout=AREA_SECONDS)
-    findings: list[Finding] = []
+    findings: list[Finding] = list(look_at_sandbox(settings))
     for name, future in running.items():
         if future.done():
             findings += future.result()

@@ -12,6 +12,8 @@ from messaging.doctor.findings import ANSWER_SECONDS, Finding, Findings, Level
 from messaging.mail import channel as mail
 from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.receive.polling import MAIL_FETCH
+from messaging.retention.models import MAINTENANCE
+from messaging.retention.passes import PruneKind
 from messaging.settings import Settings
 
 #: The broker's keys begin with this (`celeryconfig.py`).
@@ -21,6 +23,9 @@ TICK_FRESH_SECONDS = 15.0
 
 #: Mail requests that may wait while a worker takes them: each is a transaction of milliseconds.
 MAX_WAITING_REQUESTS = 100
+
+#: Ticks of the nightly run that may wait while it goes on, for an hour by default.
+MAX_WAITING_RUNS = 20
 
 #: Fetches that may wait: of a mailbox with nothing new one takes a fraction of a second.
 MAX_WAITING_FETCHES = 200
@@ -98,6 +103,9 @@ def look_at_broker(settings: Settings) -> Findings:
     requests, fetches = settings.queues.mail_request, settings.queues.mail_fetch
     yield _takers(settings, "mail requests", requests, MAIL_REQUEST, depth[requests])
     yield _takers(settings, "fetches", fetches, MAIL_FETCH, depth[fetches])
+    if any(kind.days(settings.retention) is not None for kind in PruneKind):
+        queue = settings.queues.maintenance
+        yield _takers(settings, "pruning", queue, MAINTENANCE, depth[queue])
 
 
 def _takers(settings: Settings, check: str, queue: str, name: str, waiting: int) -> Finding:
@@ -123,6 +131,8 @@ def _depths(settings: Settings, depth: dict[str, int]) -> Findings:
         **{channel.queue(settings): dispatch.queue_target for channel in CHANNELS.values()},
         queues.mail_request: MAX_WAITING_REQUESTS,
         queues.mail_fetch: MAX_WAITING_FETCHES,
+        # One asked for every five minutes, each for as long.
+        queues.maintenance: MAX_WAITING_RUNS,
     }
     for queue, limit in limits.items():
         length = depth[queue]

@@ -7,6 +7,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.base import Base, Timestamp
 
+#: By what workers that take the nightly run are registered.
+MAINTENANCE = "maintenance"
+
 
 class PruneProgress(Base):
     """One pass over a table, such as `attempts` or `bodies/mail`."""

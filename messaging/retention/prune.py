@@ -28,6 +28,14 @@ logger = logging.getLogger(__name__)
 #: Seconds of the longest rest: a batch that waited for a lock says nothing of the load.
 MAX_REST_SECONDS = 1.0
 
+#: Says of a tick that it begins the night's run: the first one in the hour of the settings.
+_BEGIN_NIGHT = text("""
+    INSERT INTO prune_progress AS p (kind, started_at)
+    SELECT 'nightly', now() WHERE extract(hour FROM now() AT TIME ZONE 'UTC') = :hour
+    ON CONFLICT (kind) DO UPDATE SET started_at = now() WHERE p.started_at < now() - interval '12 hours'
+    RETURNING 1
+""")
+
 #: Held by the session of the run that is under way.
 _TAKE_TURN = text("SELECT pg_try_advisory_lock(hashtextextended('messaging.prune', 0))")
 _END_TURN = text("SELECT pg_advisory_unlock(hashtextextended('messaging.prune', 0))")
@@ -66,6 +74,14 @@ class PruneLine:
 
 class PruneBusy(StateError):
     """Another run is under way."""
+
+
+def begins_night(engine: Engine, settings: Settings) -> bool:
+    """Whether this tick is the one that begins the night's run; True once a night, and never without an age."""
+    if all(kind.days(settings.retention) is None for kind in PruneKind):
+        return False
+    with autocommitting(engine).connect() as connection:
+        return connection.execute(_BEGIN_NIGHT, {"hour": settings.retention.hour}).first() is not None
 
 
 def prune(

@@ -76,9 +76,9 @@ def test_the_file_fits_the_compose_schema() -> None:
 def test_it_runs_the_parts_of_the_system() -> None:
     assert set(SERVICES) == {
         "postgres", "broker", "migrate", "worker-mail", "worker-sms", "worker-webhook", "worker-mail-request",
-        "worker-mail-fetch", "worker-control", "beat", "flower", "web", "mail",
+        "worker-mail-fetch", "worker-control", "worker-maintenance", "beat", "flower", "web", "mail",
     }  # fmt: skip
-    workers = ("control", "mail", "mail-fetch", "mail-request", "sms", "webhook")
+    workers = ("control", "mail", "mail-fetch", "mail-request", "maintenance", "sms", "webhook")
     assert ["beat", "flower", "migrate", "web", *(f"worker-{name}" for name in workers)] == OURS
 
 

@@ -105,6 +105,7 @@ def test_a_system_that_works_is_all_ok(settings: Settings) -> None:
         "queue webhook_send",
         "queue mail_request",
         "queue mail_fetch",
+        "queue maintenance",
         "mail requests",
         "fetches",
     ]
@@ -480,3 +481,23 @@ def test_fetches_that_no_worker_takes_are_told(settings: Settings, redis_client:
     assert (finding.level, finding.detail) == (Level.FAIL, "no worker takes mail_fetch, and 1 wait there")
     WorkerHints(redis_client, MAIL_FETCH, worker_name="fetch@host/1", threads=16).alive()
     assert look(settings, "fetches").detail == "mail_fetch: 1 with 16 threads"
+
+
+def test_sandbox_mode_is_told_of_and_in_production_warned_of(make_settings: MakeSettings) -> None:
+    kept = make_settings(sandbox={"mode": "capture"})
+    assert look(kept, "sandbox") == Finding(
+        "sandbox", Level.OK, "SANDBOX__MODE is capture: every message is kept and sent to nobody"
+    )
+    found = look(make_settings(env="production", sandbox={"mode": "allowlist", "allow": ("example.com",)}), "sandbox")
+    assert (found.level, "SANDBOX__MODE=off" in found.advice) == (Level.WARN, True)
+    assert "sandbox" not in {finding.check for finding in examine(make_settings())}
+
+
+def test_who_takes_the_nightly_run_is_asked_once_there_is_an_age(
+    make_settings: MakeSettings, redis_client: "redis.Redis"
+) -> None:
+    assert "pruning" not in {finding.check for finding in examine(make_settings())}
+    settings = make_settings(retention={"bodies_days": 30})
+    redis_client.lpush("msg:maintenance", "a message")
+    found = look(settings, "pruning")
+    assert (found.level, found.detail) == (Level.FAIL, "no worker takes maintenance, and 1 wait there")

@@ -61,11 +61,12 @@ def test_every_task_of_beat_and_of_ours_has_a_queue(read: Read) -> None:
         QUEUES__WEBHOOK_SEND="hook",
         QUEUES__MAIL_REQUEST="asked",
         QUEUES__MAIL_FETCH="in",
+        QUEUES__MAINTENANCE="night",
     )
     assert {entry["task"] for entry in config["beat_schedule"].values()} <= config["task_routes"].keys()
     queues = {queue.name for queue in config["task_queues"]}
     assert {route["queue"] for route in config["task_routes"].values()} == queues
-    assert queues == {"ctl", "out", "text", "hook", "asked", "in"}
+    assert queues == {"ctl", "out", "text", "hook", "asked", "in", "night"}
     assert config["task_default_queue"] == "ctl"
 
 
@@ -75,7 +76,8 @@ def test_every_tick_expires(read: Read) -> None:  # C15, I6
     )
     times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
     ticks = {f"dispatch-{channel}": (0.25, 20) for channel in CHANNELS}
-    assert times == {**ticks, "sweep": (40, 40), "receipts": (15, 15), "fetch_tick": (15, 15), "heartbeat": (30, 30)}
+    ticks |= {"sweep": (40, 40), "receipts": (15, 15), "fetch_tick": (15, 15), "heartbeat": (30, 30)}
+    assert times == {**ticks, "prune": (300, 300)}
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Shanghai", "UTC"])

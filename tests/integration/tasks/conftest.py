@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +119,27 @@ def worker(settings: Settings, broker: Broker, tmp_path: Path) -> Iterator[Worke
     )
     yield made
     made.stop()
+
+
+#: A worker on these queues, with these settings; not started yet.
+Make = Callable[..., Worker]
+
+
+@pytest.fixture
+def make(settings: Settings, broker: Broker, tmp_path: Path) -> Iterator[Make]:
+    made = []
+
+    def make(*queues: str, **environment: str) -> Worker:
+        given = {
+            "DATABASE_URL": settings.database_url,
+            "REDIS_URL": settings.redis_url,
+            "SECRETS_KEYS": ",".join(settings.secrets_keys),
+            "METRICS__DIRECTORY": str(tmp_path / "metrics"),
+            **environment,
+        }
+        made.append(Worker({f"MESSAGING_{key}": value for key, value in given.items()}, tmp_path, queues=queues))
+        return made[-1]
+
+    yield make
+    for worker in made:
+        worker.stop()

@@ -7,9 +7,8 @@ import sys
 import textwrap
 import threading
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,36 +23,15 @@ from tasks.fetching import slots_for
 from tests.acceptance.local_nodes import ROOT
 from tests.far_end.pop3_server import ScriptedPop3Server
 from tests.integration.receive.fetching import Stored, add_mailbox, mail
-from tests.integration.tasks.conftest import Broker, Worker
+from tests.integration.tasks.conftest import Broker, Make
 from tests.polling import eventually
 
-Make = Callable[..., Worker]
 Queue = list[dict[str, Any]]
 
 
 @pytest.fixture
 def stored(engine: Engine) -> Stored:
     return Stored(engine)
-
-
-@pytest.fixture
-def make(settings: Settings, broker: Broker, tmp_path: Path) -> Iterator[Make]:
-    made = []
-
-    def make(*queues: str, **environment: str) -> Worker:
-        given = {
-            "DATABASE_URL": settings.database_url,
-            "REDIS_URL": settings.redis_url,
-            "SECRETS_KEYS": ",".join(settings.secrets_keys),
-            "METRICS__DIRECTORY": str(tmp_path / "metrics"),
-            **environment,
-        }
-        made.append(Worker({f"MESSAGING_{key}": value for key, value in given.items()}, tmp_path, queues=queues))
-        return made[-1]
-
-    yield make
-    for worker in made:
-        worker.stop()
 
 
 @pytest.fixture
@@ -279,6 +257,8 @@ def test_a_fetch_that_does_not_end_in_time_is_broken_off_and_leaves_its_mailbox_
         "MAIL__TRANSPORT__READ_TIMEOUT_SECONDS": "3",
         "SMS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS": "1",
         "SMS__TRANSPORT__READ_TIMEOUT_SECONDS": "3",
+        "WEBHOOKS__TRANSPORT__CONNECTION_TIMEOUT_SECONDS": "1",
+        "WEBHOOKS__TRANSPORT__READ_TIMEOUT_SECONDS": "2",
     }
     worker = make("mail_fetch", **short).start()
     fetch(broker, config_id)
