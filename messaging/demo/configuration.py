@@ -77,7 +77,17 @@ class MailboxAccount:
     password: str = field(repr=False)
 
 
-def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount, mailbox: MailboxAccount) -> None:
+@dataclass(frozen=True, slots=True)
+class HookAccount:
+    """Where the first shop's own application is told events."""
+
+    url: str
+    secret: str = field(repr=False)
+
+
+def configure_shops(
+    engine: Engine, *, smtp_port: int, texts: TextAccount, mailbox: MailboxAccount, hooks: HookAccount
+) -> None:
     """Write everything; afterwards each shop can send."""
     for seller in SELLERS:
         with seller.acting(), transaction(engine) as session:
@@ -88,6 +98,7 @@ def configure_shops(engine: Engine, *, smtp_port: int, texts: TextAccount, mailb
         session.add(SmsTemplate(code=CONFIRMATION, name="Order confirmation", content=_TEXT, to_gsm=True))
         _add_provider(session, texts)
         _add_mailbox(session, mailbox)
+        api.add_webhook_endpoint(session=session, name="shop", url=hooks.url, secret=hooks.secret)
     with BOOKS.acting(), transaction(engine) as session:
         session.add(
             MailTemplate(code=HOSTILE, name="Never ends", subject="x", body_text=_NEVER_ENDS, body_mode=BodyMode.PLAIN)

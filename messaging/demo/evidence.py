@@ -28,7 +28,7 @@ from messaging.tenancy import all_tenants
 
 @dataclass(slots=True)
 class Journal:
-    """What the mail server and the provider of text messages wrote down, read on as it grows."""
+    """What the mail server, the provider of text messages and the shop's application wrote down, read as it grows."""
 
     path: Path
     #: Copies taken, by Message-ID.
@@ -41,6 +41,10 @@ class Journal:
     unanswered: dict[str, str] = field(default_factory=dict)
     #: What the provider calls the text messages it took, by number.
     texts_for: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    #: Events that the shop's application was told: record and type, by the event's id.
+    told: dict[str, tuple[int, str]] = field(default_factory=dict)
+    #: What it was told without a signature of ours.
+    unsigned: int = 0
     _offset: int = 0
 
     def read(self) -> None:
@@ -66,6 +70,10 @@ class Journal:
                 self.deferred[recipient] += 1
             case {"event": "text taken", "to": str(number), "sid": str(sid)}:
                 self.texts_for[number].append(sid)
+            case {"event": "told", "id": str(event_id), "type": str(kind), "record_id": str(record_id)}:
+                self.told[event_id] = (int(record_id), kind)
+            case {"event": "told without a signature"}:
+                self.unsigned += 1
 
 
 @dataclass(frozen=True, slots=True)

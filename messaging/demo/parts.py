@@ -139,7 +139,7 @@ class Parts:
         self._start_mail_worker(settings, "mail-1")
 
     def start_others(self, settings: Settings) -> None:
-        """A second worker for mail, one for text messages, webhooks and requests; what speaks HTTP; a worker for mailboxes."""
+        """A second worker for mail, one for texts, webhooks and requests; what speaks HTTP; a worker for mailboxes."""
         self._start_mail_worker(settings, "mail-2")
         queues = [settings.queues.sms_send, settings.queues.webhook_send, settings.queues.mail_request]
         argv = programs.worker(queues=queues, name="sms", concurrency=2)

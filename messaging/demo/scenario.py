@@ -4,6 +4,7 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,9 +14,10 @@ from messaging.db import schema
 from messaging.db.trouble import is_away
 from messaging.demo.answer_evidence import wrong_answers
 from messaging.demo.answers import Answer
-from messaging.demo.configuration import MailboxAccount, TextAccount, configure_shops
+from messaging.demo.configuration import HookAccount, MailboxAccount, TextAccount, configure_shops
 from messaging.demo.display import Display
 from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers, wrong_counts
+from messaging.demo.hook_evidence import expected_events, wrong_events
 from messaging.demo.parts import DemoFailed, Parts
 from messaging.demo.shop import (
     Accepted,
@@ -71,9 +73,11 @@ class Scenario:
         open_shops(self._engine)
         texts = TextAccount(parts.text_endpoint(), parts.text_auth_token)
         mailbox = MailboxAccount(parts.mailbox_port, parts.mailbox_password)
-        configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts, mailbox=mailbox)
+        hooks = HookAccount(parts.hook_url(), parts.hook_secret)
+        configure_shops(self._engine, smtp_port=parts.smtp_port(), texts=texts, mailbox=mailbox, hooks=hooks)
         say("two shops and the platform have servers, templates and files; one shop has a quota, one server a window")
         say("one shop has a provider of text messages for one country, which sends receipts to our HTTP application")
+        say("its own application is told what becomes of its messages, by signed webhooks; at first it answers 503")
         say(f"its mailbox, to which answers and bounces come, is served over IMAP on port {parts.mailbox_port}")
         with self._display:
             self._place_first()
@@ -161,7 +165,19 @@ class Scenario:
             self._parts.wait_for(self._parts.is_flower_there, "Flower does not answer")
         except DemoFailed as exc:
             wrong.append(str(exc))
-        return wrong
+        return wrong + self._wrong_events(endings, texts)
+
+    def _wrong_events(self, endings: Sequence[Ending], texts: Sequence[TextEnding]) -> list[str]:
+        """Events are told after the change that they are of; the one that was answered 503 last."""
+        expected = expected_events(endings, texts)
+
+        def are_told() -> bool:
+            self._journal.read()
+            return len(self._journal.told) >= expected.total()
+
+        with suppress(DemoFailed):  # which are missing is said below
+            self._parts.wait_for(are_told, "the shop's application is not told all events")
+        return wrong_events(expected, self._journal)
 
     def _sum_up(self, wrong: Sequence[str]) -> None:
         parts, print_line = self._parts, self._display.print_line
@@ -172,6 +188,8 @@ class Scenario:
             print_line(f"Not all is as it ought to be, {took}. Logs: {parts.log_folder}")
         else:
             print_line(f"All {len(self._orders)} orders ended as they ought to, {took}.")
+        told = len(self._journal.told)
+        print_line(f"Webhooks:        {told} events told to the shop's own application, each signed and accepted once")
         command = shlex.quote(str(Path(sys.executable).with_name("messaging")))
         print_line(f"Captured mail:   {parts.mail_folder}, one file each")
         print_line(f"Flower:          {parts.flower_url}, user demo, password {parts.flower_password}")

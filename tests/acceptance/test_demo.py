@@ -176,6 +176,12 @@ def assert_all_is_right(demo: Demo) -> None:
     assert {fact["answer"] for fact in facts if fact["event"] == "callback"} == {200}
     answers = sorted(fact["answer"] for fact in facts if fact["event"] == "answered")
     assert answers == ["answered", "bounced", "read"]
+    told = [fact for fact in facts if fact["event"].startswith("told")]
+    assert {fact["event"] for fact in told} == {"told", "told while busy"}
+    assert sum(fact["event"] == "told while busy" for fact in told) == 1
+    assert {"message.sent", "message.failed", "message.bounced", "message.read", "message.delivered"} <= {
+        fact["type"] for fact in told
+    }
     assert_only_mail_and_logs_stay(demo.folder)
 
 
