@@ -11,6 +11,7 @@ from benchmarks import (
     fetch,
     first_byte,
     hot_tenant,
+    http,
     inbox,
     memory,
     render,
@@ -39,5 +40,6 @@ BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "memory": memory.run,
     "breakdown": breakdown.run,
     "bounces": bounces.run,
+    "http": http.run,
     "inbox": inbox.run,
 }
