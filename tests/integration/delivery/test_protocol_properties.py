@@ -17,6 +17,7 @@ from messaging.delivery.requeue import retry, retry_batch
 from messaging.delivery.status import SendStatus
 from messaging.errors import StateError
 from messaging.mail.receipts import Effect
+from messaging.webhooks.announcing import AT_HAND
 from tests.integration.delivery.records import BAD_LOGIN, BUSY, MAIL, A, B, Records
 from tests.integration.delivery.world import Flight, World, results_of
 
@@ -263,7 +264,7 @@ class Protocol(RuleBasedStateMachine):
     def caller_cancels(self, which: int) -> None:
         kind, record_id = self.records.kind, self.ids[which % len(self.ids)]
         with self.records.engine.connect() as connection:
-            answer = cancel(connection, kind.table, record_id, channel=kind.name).answer
+            answer = cancel(connection, kind.table, record_id, channel=kind.name, announcer=AT_HAND).answer
         self.world.answered(record_id, answer)
 
     @precondition(lambda self: self.ids and not self.world.is_down and self.records.kind is MAIL)

@@ -7,13 +7,14 @@ send, takes a missing reply for unknown, commits what it knows. `allowed` counts
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 from sqlalchemy import text, update
 
 from messaging.delivery import statements
+from messaging.delivery.announcing import EventType
 from messaging.delivery.channel import Claim
 from messaging.delivery.dispatch import chunked
 from messaging.delivery.gate import ClaimTooOld, SendGate, SendLimits
@@ -21,6 +22,8 @@ from messaging.delivery.outcome import Outcome
 from messaging.delivery.recipients import RecipientStatus, open_recipients
 from messaging.delivery.status import FINAL_STATUSES, SendStatus
 from messaging.settings import RetrySettings
+from messaging.webhooks.announcing import AT_HAND
+from messaging.webhooks.announcing import announcement as announcement_of
 from tests.integration.delivery.records import ACCEPTED, NO_REPLY, REFUSED, Learnt, Records
 
 #: Seconds of one step; the real seconds that a test takes are nothing beside it.
@@ -71,6 +74,19 @@ def results_of(row: SimpleNamespace) -> dict[str, dict[str, str]]:
     return {row.phone_number: {"result": RecipientStatus.ACCEPTED}} if is_accepted else {}
 
 
+def _events_between(old: SimpleNamespace, new: SimpleNamespace) -> Iterator[EventType]:
+    """What is to be told of a record that was in one of these states and is in the other."""
+    if new.status in FINAL_STATUSES and old.status not in FINAL_STATUSES:
+        ends = {"SENT": EventType.SENT, "FAILED": EventType.FAILED, "DEAD_LETTER": EventType.DEAD_LETTER}
+        yield EventType.CANCELLED if new.error_code == "CANCELLED" else ends[new.status]
+    if not hasattr(new, "bounced"):
+        return
+    if new.bounced and (new.bounced, new.bounced_recipients) != (old.bounced, old.bounced_recipients):
+        yield EventType.BOUNCED
+    if new.read_receipt_received and not old.read_receipt_received:
+        yield EventType.READ
+
+
 class Violated(AssertionError):
     """A property of the protocol does not hold."""
 
@@ -80,9 +96,10 @@ class World:
 
     def __init__(self, records: Records) -> None:
         records.retry = RETRY
-        records.run(
-            text(f"TRUNCATE {records.kind.table.name}, send_attempt, dead_letter_message, tenant_message_usage")
-        )
+        records.announcer = AT_HAND
+        tables = "send_attempt, dead_letter_message, tenant_message_usage, webhook_endpoint, webhook_send_record"
+        records.run(text(f"TRUNCATE {records.kind.table.name}, {tables}"))
+        records.run(text("INSERT INTO webhook_endpoint (name, url, secret) VALUES ('x', 'https://x.example', 'x')"))
         self.records = records
         self.table = records.kind.table
         self.used = f"{records.kind.name}_used"
@@ -111,6 +128,8 @@ class World:
         #: Records that may leave a final state, or go back, in this step.
         self.excepted: set[int] = set()
         self.last: dict[int, SimpleNamespace] = {}
+        #: The newest event that was looked at.
+        self.last_event = 0
 
     def _violated(self, what: str) -> Violated:
         self.is_broken = True
@@ -327,6 +346,9 @@ class World:
             self.records.run(text(f"UPDATE tenant_message_usage SET {self.used} = {self.used} - 1"))
         with self.records.engine.connect() as connection:
             connection.execute(update(self.table).where(self.table.c.id == row.id).values(values))
+        # So does what was told of a change that it lost.
+        lost = text("DELETE FROM webhook_send_record WHERE about_record_id = :id AND id > :last_event")
+        self.records.run(lost, id=row.id, last_event=self.last_event)
         self.excepted.add(row.id)
         self.last.pop(row.id, None)
 
@@ -368,7 +390,8 @@ class World:
     def sweep(self) -> None:
         parameters = Records.sweep_parameters(stale=STALE * UNIT, max_retries=MAX_RETRIES, kind=self.records.kind)
         parameters |= {"cooldown": COOLDOWN * UNIT, "max_cooldown": COOLDOWN * UNIT}
-        rows = self.records.run(statements.sweep(self.table), **parameters)
+        announcement = announcement_of(self.records.kind.name)
+        rows = self.records.run(statements.sweep(self.table, announcement), **parameters)
         if rows and not self.faults:
             raise self._violated(f"c2: {rows} swept with no fault")
         for row in rows:
@@ -423,8 +446,25 @@ class World:
         [usage] = self.records.run(text(f"SELECT coalesce(sum({self.used}), 0) AS used FROM tenant_message_usage"))
         if usage.used != len(prepared):
             raise self._violated(f"e: {len(prepared)} records are prepared and {usage.used} were charged")
+        self._check_events(rows)
         self.last = rows
         self.excepted.clear()
+
+    def _check_events(self, rows: Mapping[int, SimpleNamespace]) -> None:
+        """Each end and each bounce is told by whoever made it, once; nothing else is."""
+        found = self.records.run(
+            text("SELECT id, about_record_id, event_type FROM webhook_send_record WHERE id > :after ORDER BY id"),
+            after=self.last_event,
+        )
+        told = Counter((event.about_record_id, event.event_type) for event in found)
+        self.last_event = max([self.last_event, *(event.id for event in found)])
+        expected: Counter[tuple[int, str]] = Counter()
+        for record_id, row in rows.items():
+            if (old := self.last.get(record_id)) is not None:
+                expected.update((record_id, kind) for kind in _events_between(old, row))
+        known = {record_id for record_id in rows if record_id in self.last}
+        if any(told[key] != expected[key] for key in told | expected if key[0] in known):
+            raise self._violated(f"events: {dict(told)} were told, {dict(expected)} happened")
 
     def _check_change(self, old: SimpleNamespace, row: SimpleNamespace) -> None:
         changed = {n for n in vars(row) if getattr(row, n) != getattr(old, n)} - _TIMES
