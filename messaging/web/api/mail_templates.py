@@ -27,7 +27,7 @@ from messaging.web.api.configurations import (
     paged,
 )
 from messaging.web.api.lists import Page
-from messaging.web.api.resource import DbSession, Resource
+from messaging.web.api.resource import DbSession, Resource, problems
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 from messaging.web.errors import ApiError
 
@@ -145,6 +145,10 @@ class MailTemplateSummary(Shown):
     default_priority: Priority | None
 
 
+#: No template has the id or the code that is asked for.
+NO_TEMPLATE = problems({404: "No such template"})
+
+
 class TemplateNamed(BaseModel):
     """Which template: by id, which wins, or by code."""
 
@@ -208,14 +212,14 @@ def list_mail_template_summaries(session: DbSession) -> Items[MailTemplateSummar
     return Items(items=[MailTemplateSummary.model_validate(one) for one in found])
 
 
-@routes.get("/mail/templates/variables", dependencies=SEND)
+@routes.get("/mail/templates/variables", dependencies=SEND, responses=NO_TEMPLATE)
 def list_mail_template_variables(session: DbSession, query: Annotated[TemplateNamed, Query()]) -> Items[VariableShown]:
     """The values that a form for a template asks for, of a disabled one too."""
     found = api.list_template_variables(query.id, query.code, session=session)
     return Items(items=[VariableShown.model_validate(one) for one in found])
 
 
-@routes.post("/mail/templates/preview", dependencies=SEND)
+@routes.post("/mail/templates/preview", dependencies=SEND, responses=NO_TEMPLATE)
 def preview_mail_template(session: DbSession, given: PreviewGiven) -> MailPreviewShown:
     """Render a template, a disabled one too, as a send would; sends nothing and charges nothing."""
     try:

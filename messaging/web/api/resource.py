@@ -5,7 +5,7 @@ before the answer is sent, rolled back on any exception. What it returns is made
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any
@@ -111,6 +111,11 @@ ProcessSettings = Annotated[Settings, Depends(_settings)]
 IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]
 
 
+def problems(statuses: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """For `responses=...`: further errors that an operation may answer."""
+    return {status: {"model": Problem, "description": text} for status, text in sorted(statuses.items())}
+
+
 class Resource(APIRouter):
     """The routes of one resource, below `BASE`. Every route says whom it is for: `needs(...)` or `open_to_all()`."""
 
@@ -149,7 +154,7 @@ def _problems(path: str, methods: set[str], asked: Sequence[Needs]) -> dict[int 
         statuses |= {403: "Not allowed", 409: "The state does not allow it"}
     if methods & {"POST", "PUT", "PATCH"}:
         statuses |= {408: "The body did not come in time", 413: "The body is too large"}
-    return {status: {"model": Problem, "description": text} for status, text in sorted(statuses.items())}
+    return problems(statuses)
 
 
 def _in_one_hop(endpoint: Callable[..., Any], status_code: int) -> Callable[..., Any]:

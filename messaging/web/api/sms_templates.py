@@ -23,7 +23,7 @@ from messaging.web.api.configurations import (
     paged,
 )
 from messaging.web.api.lists import Page
-from messaging.web.api.mail_templates import PreviewGiven, TemplateNamed, VariableShown, render_failed
+from messaging.web.api.mail_templates import NO_TEMPLATE, PreviewGiven, TemplateNamed, VariableShown, render_failed
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 
@@ -127,14 +127,14 @@ def list_sms_template_summaries(session: DbSession) -> Items[SmsTemplateSummary]
     return Items(items=[SmsTemplateSummary.model_validate(one) for one in found])
 
 
-@routes.get("/sms/templates/variables", dependencies=SEND)
+@routes.get("/sms/templates/variables", dependencies=SEND, responses=NO_TEMPLATE)
 def list_sms_template_variables(session: DbSession, query: Annotated[TemplateNamed, Query()]) -> Items[VariableShown]:
     """The values that a form for a template asks for, of a disabled one too."""
     found = api.list_sms_template_variables(query.id, query.code, session=session)
     return Items(items=[VariableShown.model_validate(one) for one in found])
 
 
-@routes.post("/sms/templates/preview", dependencies=SEND)
+@routes.post("/sms/templates/preview", dependencies=SEND, responses=NO_TEMPLATE)
 def preview_sms_template(session: DbSession, given: PreviewGiven) -> SmsPreviewShown:
     """Render a template, a disabled one too, as a send would, and count its segments; charges nothing."""
     try:
