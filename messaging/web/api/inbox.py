@@ -17,6 +17,7 @@ from messaging.inbox.unseen import Mark, Told
 from messaging.requests import NotificationType, SendInbox
 from messaging.web.api.inbox_stream import InboxStream
 from messaging.web.api.lists import Keyset, Part, part
+from messaging.web.api.messages import key_of, keys_of
 from messaging.web.api.resource import Caller, DbSession, IdempotencyKey, Resource, needs, needs_user
 from messaging.web.api.shapes import Given, Id, Shown, TenantId, Text, Time
 from messaging.web.auth import ONLY_LOOKS, ask
@@ -39,13 +40,13 @@ class NotificationGiven(Given):
     source_id: TenantId | None = None
     #: From then on neither listed nor counted for the person.
     expires_at: Time | None = None
-    #: The same person and key again answers the first one's id; instead of the header.
+    #: The same person and key again answers the first one's id; or send the header `Idempotency-Key`.
     idempotency_key: Text | None = Field(None, min_length=1, max_length=255)
 
     def request(self, key: str | None) -> SendInbox:
-        """As the library takes it; `key` is used where the body has none."""
+        """As the library takes it, with the key of body or header."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return SendInbox(**fields | {"idempotency_key": self.idempotency_key or key})
+        return SendInbox(**fields | {"idempotency_key": key})
 
 
 class BatchGiven(Given):
@@ -234,14 +235,14 @@ def mark_my_notification_read(session: DbSession, notification_id: Id) -> Marked
 @routes.post("/inbox", status_code=201, dependencies=[needs(Permission.SEND)])
 def send_inbox(session: DbSession, given: NotificationGiven, key: IdempotencyKey) -> Written:
     """Notify one person of the application."""
-    return Written(id=api.send_inbox(given.request(key), session=session))
+    return Written(id=api.send_inbox(given.request(key_of(given, key)), session=session))
 
 
 @routes.post("/inbox/batch", status_code=201, dependencies=[needs(Permission.SEND)])
 def send_inbox_batch(session: DbSession, given: BatchGiven, key: IdempotencyKey) -> BatchWritten:
     """Notify up to 500 people, all or none."""
     requests = [
-        one.request(None if key is None else f"{key}/{position}") for position, one in enumerate(given.notifications)
+        one.request(own) for one, own in zip(given.notifications, keys_of(given.notifications, key), strict=True)
     ]
     return BatchWritten(ids=api.send_inbox_batch(requests, session=session))
 

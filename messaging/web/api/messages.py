@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
@@ -180,14 +180,21 @@ def check_scope(caller: Identity, *given: MessageGiven) -> None:
         raise ApiError(403, "scope PLATFORM is for the platform and its services", field="scope")
 
 
-def key_of(given: MessageGiven, header: str | None) -> str | None:
+class HasKey(Protocol):
+    """A body that may name its idempotency key."""
+
+    @property
+    def idempotency_key(self) -> str | None: ...
+
+
+def key_of(given: HasKey, header: str | None) -> str | None:
     """The idempotency key of one message. Raises: ApiError, where body and header disagree."""
     if None not in (header, given.idempotency_key) and header != given.idempotency_key:
         raise invalid("idempotency_key", "differs from the header Idempotency-Key")
     return header or given.idempotency_key
 
 
-def keys_of(given: Sequence[MessageGiven], header: str | None) -> list[str | None]:
+def keys_of(given: Sequence[HasKey], header: str | None) -> list[str | None]:
     """The idempotency keys of a batch: each message's own, else one made of the header and its place.
 
     Raises: ApiError.
