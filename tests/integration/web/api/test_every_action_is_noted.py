@@ -88,14 +88,7 @@ def _dead_letter(session: Session) -> int:
 
 
 SERVER = {"name": "relay", "protocol": "SMTP", "host": "smtp.example.com", "port": 587, "from_address": "a@example.com"}
-MAILBOX = {
-    "name": "box",
-    "protocol": "IMAPS",
-    "host": "imap.example.com",
-    "port": 993,
-    "username": "a",
-    "password": "p",
-}
+MAILBOX = {"name": "box", "protocol": "IMAPS", "host": "imap.example.com", "port": 993, "username": "a"}
 PROVIDER = {"name": "CM", "provider_type": "CM", "api_key": "k", "sender_id": "Shop"}
 PASSWORD = "correct horse battery staple"
 RENAMED = {"name": "renamed"}
