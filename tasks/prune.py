@@ -29,7 +29,7 @@ def prune() -> dict[str, int]:
     except pruning.PruneBusy as exc:
         logger.info(str(exc))
         return {"busy": 1}
-    counts = dict.fromkeys((one.kind.value for one in told), 0)
+    counts = dict.fromkeys((one.kind.lower() for one in told), 0)
     for one in told:
-        counts[one.kind.value] += one.rows
+        counts[one.kind.lower()] += one.rows
     return {**counts, "unfinished": sum(not one.is_done for one in told)}

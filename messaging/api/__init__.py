@@ -7,6 +7,11 @@ commits a transaction of its own. An `AsyncSession` calls by `await s.run_sync(l
 from messaging.api.audit import (
     list_audit_entries,
 )
+from messaging.api.captured import (
+    clear_captured,
+    get_captured,
+    list_captured,
+)
 from messaging.api.checks import (
     check,
 )
@@ -115,6 +120,10 @@ from messaging.api.records import (
     retry_batch,
     status,
 )
+from messaging.api.retention import (
+    list_prune_progress,
+    prune,
+)
 from messaging.api.sms import (
     send_sms,
     send_sms_batch,
@@ -206,6 +215,7 @@ __all__ = [
     "change_webhook_endpoint",
     "check",
     "check_sms_provider",
+    "clear_captured",
     "configure",
     "copy_mail_server",
     "copy_mail_template",
@@ -226,6 +236,7 @@ __all__ = [
     "export_suppressions",
     "fetch_new_mails",
     "find_subscription",
+    "get_captured",
     "get_dead_letter",
     "get_mail_server",
     "get_mail_template",
@@ -246,12 +257,14 @@ __all__ = [
     "lift_suppression",
     "list_attempts",
     "list_audit_entries",
+    "list_captured",
     "list_dead_letters",
     "list_inbox",
     "list_mail_servers",
     "list_mail_template_summaries",
     "list_mail_templates",
     "list_mailboxes",
+    "list_prune_progress",
     "list_quotas",
     "list_received",
     "list_records",
@@ -282,6 +295,7 @@ __all__ = [
     "preview_mail_template",
     "preview_sms_template",
     "provision_tenant",
+    "prune",
     "quota_history",
     "quota_usage",
     "remove_sms_binding",

@@ -10,11 +10,13 @@ import typer
 from messaging.cli import (
     access,
     audit_log,
+    captured,
     classify,
     dead_letters,
     mailboxes,
     programs,
     providers,
+    pruning,
     quotas,
     received,
     records,
@@ -38,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 # Without a name: commands of the program itself.
-for commands in (records.app, programs.app, system.app, classify.app):
+for commands in (records.app, programs.app, system.app, pruning.app, classify.app):
     app.add_typer(commands)
 app.add_typer(schema.db, name="db")
 app.add_typer(servers.server, name="server")
@@ -50,6 +52,7 @@ app.add_typer(routes.binding, name="binding")
 app.add_typer(quotas.quota, name="quota")
 app.add_typer(suppressions.suppression, name="suppression")
 app.add_typer(received.received, name="received")
+app.add_typer(captured.captured, name="captured")
 app.add_typer(tenants.tenant, name="tenant")
 app.add_typer(access.token, name="token")
 app.add_typer(access.operator, name="operator")

@@ -26,19 +26,19 @@ from messaging.webhooks.models import WEBHOOK_SEND_RECORD
 class PruneKind(StrEnum):
     """A setting of `RETENTION__*_DAYS`, without its ending."""
 
-    BODIES = "bodies"
-    RECORDS = "records"
-    ATTEMPTS = "attempts"
-    RECEIVED = "received"
-    FILES = "files"
-    NOTIFICATIONS = "notifications"
-    CAPTURED = "captured"
-    DEAD_LETTERS = "dead_letters"
-    RECEIPTS = "receipts"
+    BODIES = "BODIES"
+    RECORDS = "RECORDS"
+    ATTEMPTS = "ATTEMPTS"
+    RECEIVED = "RECEIVED"
+    FILES = "FILES"
+    NOTIFICATIONS = "NOTIFICATIONS"
+    CAPTURED = "CAPTURED"
+    DEAD_LETTERS = "DEAD_LETTERS"
+    RECEIPTS = "RECEIPTS"
 
     def days(self, settings: RetentionSettings) -> float | None:
         """The age at which rows go; None keeps them."""
-        days: float | None = getattr(settings, f"{self.value}_days")
+        days: float | None = getattr(settings, f"{self.lower()}_days")
         return days
 
 

@@ -114,7 +114,7 @@ def prune(
                 began, before = ticker(), walk.pruned
                 if not walk.step():
                     open_walks.remove(walk)
-                metrics.pruned(walk.kind, walk.pruned - before)
+                metrics.pruned(walk.kind.lower(), walk.pruned - before)
                 on_batch(walk.name, walk.pruned)
                 rest(min(ticker() - began, MAX_REST_SECONDS))
     return _told(walks, open_walks)

@@ -2,6 +2,7 @@
 
 from messaging.web.api import (
     audit,
+    captured,
     checks,
     dead_letters,
     inbox,
@@ -50,4 +51,5 @@ RESOURCES: tuple[Resource, ...] = (
     dead_letters.routes,
     audit.routes,
     webhooks.routes,
+    captured.routes,
 )
