@@ -198,6 +198,9 @@ if TYPE_CHECKING:
         SendSms,
         SuppressionReason,
     )
+    from messaging.retention.passes import PruneKind
+    from messaging.retention.prune import Pruned, PruneLine
+    from messaging.sandbox.captured import Captured, CapturedLine
     from messaging.sms.checking import SmsCheck
     from messaging.sms.connectivity import ProviderTest
     from messaging.sms.explaining import RouteExplanation
@@ -214,9 +217,6 @@ if TYPE_CHECKING:
     from messaging.tenancy import PLATFORM_TENANT_ID, all_tenants, tenant
     from messaging.webhooks.deliveries import WebhookDelivery
     from messaging.webhooks.endpoint_admin import WebhookEndpointAdded, WebhookEndpointLine
-    from messaging.retention.passes import PruneKind
-    from messaging.retention.prune import PruneLine, Pruned
-    from messaging.sandbox.captured import Captured, CapturedLine
 
 _HOME = {
     "messaging.api": (
