@@ -11,6 +11,7 @@ from sqlalchemy import Select, insert, select
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
+from messaging.audit.noting import cut
 from messaging.db.own_rows import get_own
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
 from messaging.errors import RecordNotFound, StateError
@@ -100,7 +101,10 @@ def send_trial(session: Session, endpoint_id: int) -> int:
         "event_type": TRIAL,
         "payload": {"endpoint_id": str(endpoint.id)},
         "created_by_id": context.user_id,
-        "created_by": context.user_name,
+        "created_by": cut(context.user_name, 100),
+        "trace_id": cut(context.trace_id, 32),
+        "span_id": cut(context.span_id, 16),
+        "request_id": cut(context.request_id, 64),
     }
     t = WEBHOOK_SEND_RECORD
     connection = session.connection(bind_arguments={"mapper": WebhookSendRecord})
