@@ -10,6 +10,7 @@ MessagingError
   PreparationError(marker)      no server, unreadable secret, body too large
   DeliveryError(category)       the other side refused or vanished
   ReceiveError                  a mailbox cannot be fetched, or a folder not go on
+    NoDefaultMailbox            none was named, and none is a default
   ReceiptUnreadable(ValueError) a provider's receipt or inbound message cannot be read
   StateError                    a requeue of a Sent, Sending or cancelled record
   RecordNotFound(LookupError)   no record or configuration with this id in the tenant
@@ -157,6 +158,13 @@ class DeliveryError(MessagingError):
 
 class ReceiveError(MessagingError):
     """A mailbox cannot be reached or read; the text names host and port, never a credential."""
+
+
+class NoDefaultMailbox(ReceiveError):
+    """No mailbox was named, and neither the tenant nor the platform has a default one."""
+
+    def __init__(self) -> None:
+        super().__init__("no receiving mail server: neither this tenant nor the platform has a default mailbox")
 
 
 class ReceiptUnreadable(MessagingError, ValueError):

@@ -9,7 +9,7 @@ from messaging.clock import boot_seconds
 from messaging.config_cache import ConfigCache, own_config
 from messaging.db.engine import autocommitting
 from messaging.db.filters import owning_tenant
-from messaging.errors import ReceiveError
+from messaging.errors import NoDefaultMailbox
 from messaging.receive.login import Login, login_of
 from messaging.receive.mailbox_checks import drains, folders
 from messaging.receive.models import MAIL_RECEIVE_SERVER_CONFIG
@@ -83,4 +83,4 @@ def resolve_mailbox(engine: Engine, config_id: int | None = None) -> int:
         for config in configs.defaults(tenant_id):
             default: int = config["id"]
             return default
-    raise ReceiveError("no receiving mail server: neither this tenant nor the platform has a default mailbox")
+    raise NoDefaultMailbox

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from messaging import api
 from messaging.access.roles import Permission
-from messaging.errors import ReceiveError
+from messaging.errors import NoDefaultMailbox, ReceiveError
 from messaging.receive.vocabulary import (
     BounceKind,
     BounceReason,
@@ -212,5 +212,7 @@ def _fetched(config_id: int | None) -> Fetched:
     """In transactions of its own: no connection waits for a mail server. Raises: ApiError."""
     try:
         return Fetched(new=api.fetch_new_mails(config_id))
+    except NoDefaultMailbox as exc:
+        raise ApiError(409, str(exc), code="no_default_mailbox") from exc
     except ReceiveError as exc:
         raise ApiError(502, str(exc), code="mailbox_failed") from exc
