@@ -1,7 +1,7 @@
 """OpenTelemetry: spans of deliveries as children of what asked for them, in processes where it is in use.
 
-Nothing is done, and nothing of it imported, where neither the application nor its instrumentation has loaded it; so a
-worker is traced by being started under `opentelemetry-instrument`. A span holds ids and counts, never an address or a
+Nothing is imported here, and nothing done where no provider of spans was set (that the API of it is loaded says nothing:
+`redis` loads it); so a worker is traced by being started under `opentelemetry-instrument`. A span holds ids and counts, never an address or a
 text. Source: https://www.w3.org/TR/trace-context/; https://opentelemetry.io/docs/specs/semconv/messaging/.
 """
 
@@ -15,7 +15,7 @@ _NOTHING = nullcontext()
 
 def current_span() -> tuple[str | None, str | None]:
     """Trace id and span id of the running code, in hex; two None where there is no span."""
-    trace = sys.modules.get("opentelemetry.trace")
+    trace = _in_use()
     if trace is None:
         return None, None
     span = trace.get_current_span().get_span_context()
@@ -26,7 +26,7 @@ def current_span() -> tuple[str | None, str | None]:
 
 def sending(channel: str, record: Mapping[str, Any], attempt_no: int) -> AbstractContextManager[Any]:
     """The span of one attempt of a send record with these columns, from its first contact to its result."""
-    trace = sys.modules.get("opentelemetry.trace")
+    trace = _in_use()
     if trace is None:
         return _NOTHING
     span: AbstractContextManager[Any] = trace.get_tracer("messaging").start_as_current_span(
@@ -44,6 +44,14 @@ def sending(channel: str, record: Mapping[str, Any], attempt_no: int) -> Abstrac
         record_exception=False,
     )
     return span
+
+
+def _in_use() -> Any | None:
+    """The API's module, where spans go somewhere."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return None
+    return trace
 
 
 def _parent(trace: Any, trace_id: str | None, span_id: str | None) -> Any:
