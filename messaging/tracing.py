@@ -1,8 +1,9 @@
 """OpenTelemetry: spans of deliveries as children of what asked for them, in processes where it is in use.
 
-Nothing is imported here, and nothing done where no provider of spans was set (that the API of it is loaded says nothing:
-`redis` loads it); so a worker is traced by being started under `opentelemetry-instrument`. A span holds ids and counts, never an address or a
-text. Source: https://www.w3.org/TR/trace-context/; https://opentelemetry.io/docs/specs/semconv/messaging/.
+Nothing is imported here, and nothing done where no provider of spans was set (that its API is loaded says nothing:
+`redis` loads it); so a worker is traced by being started under `opentelemetry-instrument`. A span holds ids and counts,
+never an address or a text. Source: https://www.w3.org/TR/trace-context/ and
+https://opentelemetry.io/docs/specs/semconv/messaging/.
 """
 
 import sys
