@@ -55,7 +55,7 @@ def create_api(
         app.router.routes.extend(resource.routes)
     for kind in (HTTPException, RequestValidationError, MessagingError, SQLAlchemyError, Exception):
         app.add_exception_handler(kind, _answer)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     addresses = Buckets(limits.per_address, max_callers=limits.max_callers, ticker=ticker)
     own = Credentials(engine, settings.api, addresses, ticker)
     used = authenticator or (own if settings.api.require_auth else Everybody())
@@ -91,7 +91,7 @@ def _allowed(request: Request) -> list[str]:
     ]
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
+def describe(app: FastAPI) -> dict[str, Any]:
     """The document: as the framework makes it, with how callers prove who they are."""
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from messaging.access.roles import Role
+from messaging.web.api.application import describe
 from messaging.web.api.router import RESOURCES
 from messaging.web.paths import BASE
 
@@ -41,7 +42,7 @@ def _document() -> dict[str, Any]:
     app = FastAPI()
     for resource in RESOURCES:
         app.router.routes.extend(resource.routes)
-    return app.openapi()
+    return describe(app)
 
 
 DOCUMENT = _document()
