@@ -88,7 +88,8 @@ def _dead_letter(session: Session) -> int:
 
 
 SERVER = {"name": "relay", "protocol": "SMTP", "host": "smtp.example.com", "port": 587, "from_address": "a@example.com"}
-MAILBOX = {"name": "box", "protocol": "IMAPS", "host": "imap.example.com", "port": 993, "username": "a"}
+LOGIN = {"username": "a", "password": "p"}
+MAILBOX = {"name": "box", "protocol": "IMAPS", "host": "imap.example.com", "port": 993, **LOGIN}
 PROVIDER = {"name": "CM", "provider_type": "CM", "api_key": "k", "sender_id": "Shop"}
 PASSWORD = "correct horse battery staple"
 RENAMED = {"name": "renamed"}
@@ -107,6 +108,7 @@ CASES = {
     "mark_received_deleted": Case("mark", "mail_receive_record"),
     "mark_notification_read": Case("read", "inbox_notification"),
     "mark_inbox_read": Case("read", "inbox_notification", row=ROWS["/inbox"], body={"recipient_id": str(USER_ID)}),
+    "clear_captured": Case("clear", "captured_message", row=ROWS["/captured"]),
     "add_suppression": Case("create", "suppression", {"address": "ann@example.org"}),
     "lift_suppression": Case("lift", "suppression", {"reason": "asked"}),
     "import_suppressions": Case("import", "suppression", content="address\nann@example.org\n"),
@@ -116,9 +118,9 @@ CASES = {
     "copy_mail_server": Case("create", "mail_send_server_config", RENAMED),
     "choose_default_mail_server": Case("set default", "mail_send_server_config"),
     "add_mailbox": Case("create", "mail_receive_server_config", MAILBOX),
-    "change_mailbox": Case("update", "mail_receive_server_config", RENAMED | {"username": "a"}),
+    "change_mailbox": Case("update", "mail_receive_server_config", RENAMED | LOGIN),
     "delete_mailbox": Case("delete", "mail_receive_server_config"),
-    "copy_mailbox": Case("create", "mail_receive_server_config", RENAMED | {"username": "a"}),
+    "copy_mailbox": Case("create", "mail_receive_server_config", RENAMED | LOGIN),
     "choose_default_mailbox": Case("set default", "mail_receive_server_config"),
     "add_mail_template": Case(
         "create", "mail_template", {"code": "a", "name": "A", "subject": "s", "body_text": "t", "body_mode": "PLAIN"}
@@ -159,6 +161,7 @@ CASES = {
     "disable_operator": Case("disable", "operator"),
     "enable_operator": Case("enable", "operator", row=_disabled_operator),
     "set_operator_password": Case("set password", "operator", {"password": PASSWORD}),
+    "clear_captured": Case("clear", "captured_message", row=ROWS["/captured"]),
     "add_webhook": Case("create", "webhook_endpoint", {"name": "shop", "url": "https://example.com/hook"}),
     "change_webhook": Case("update", "webhook_endpoint", RENAMED),
     "delete_webhook": Case("delete", "webhook_endpoint"),
@@ -223,7 +226,7 @@ def test_what_an_operator_does_is_noted(name: str, client: MakeClient, engine: E
     found = [line for line in _noted(engine, before) if (line.action, line.target_type) == (case.action, case.table)]
     assert [(line.tenant_id, line.request_id, line.actor[:6]) for line in found] == [(tenant_id, "request-1", "token:")]
     [line] = found
-    assert line.target_id == row_id or case.action in ("create", "import") or name == "mark_inbox_read"
+    assert line.target_id == row_id or case.action in ("create", "import", "clear") or name == "mark_inbox_read"
     assert line.action == "read" or line.before is not None or line.after is not None
     assert PASSWORD not in str(line)
 
