@@ -5,12 +5,15 @@ from collections.abc import Callable, Collection
 
 from sqlalchemy.orm import Session
 
+from messaging import audit
 from messaging.api.calls import in_session, member
 from messaging.api.process import environment
 from messaging.clock import boot_seconds
 from messaging.retention import prune as pruning
+from messaging.retention.models import PRUNE_PROGRESS
 from messaging.retention.passes import PruneKind
 from messaging.retention.prune import Pruned, PruneLine
+from messaging.tenancy import PLATFORM_TENANT_ID
 
 
 def list_prune_progress(*, session: Session | None = None) -> list[PruneLine]:
@@ -40,7 +43,7 @@ def prune(
     made = environment()
     if dry_run:
         return pruning.count(made.engine, made.settings, made.files, kinds=chosen)
-    return pruning.prune(
+    pruned = pruning.prune(
         made.engine,
         made.settings,
         made.files,
@@ -50,3 +53,8 @@ def prune(
         ticker=boot_seconds,
         on_batch=on_batch,
     )
+    if pruned:
+        with in_session(None) as s:
+            after = {one.name: one.rows for one in pruned}
+            audit.note(s, "prune", PRUNE_PROGRESS, None, after=after, tenant_id=PLATFORM_TENANT_ID)
+    return pruned

@@ -10,6 +10,7 @@ from sqlalchemy import CursorResult, Engine, delete, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, undefer
 
+from messaging import audit
 from messaging.errors import RecordNotFound
 from messaging.sandbox.models import CAPTURED_MESSAGE, CapturedMessage
 
@@ -127,6 +128,8 @@ def get(session: Session, captured_id: int) -> Captured:
 def clear(session: Session) -> int:
     """Delete all of the current tenant; answers how many."""
     result: CursorResult[Any] = session.execute(delete(CapturedMessage))  # type: ignore[assignment]
+    if result.rowcount:
+        audit.note(session, "clear", CAPTURED_MESSAGE, None, before={"messages": result.rowcount})
     return result.rowcount
 
 
