@@ -161,7 +161,6 @@ CASES = {
     "disable_operator": Case("disable", "operator"),
     "enable_operator": Case("enable", "operator", row=_disabled_operator),
     "set_operator_password": Case("set password", "operator", {"password": PASSWORD}),
-    "clear_captured": Case("clear", "captured_message", row=ROWS["/captured"]),
     "add_webhook": Case("create", "webhook_endpoint", {"name": "shop", "url": "https://example.com/hook"}),
     "change_webhook": Case("update", "webhook_endpoint", RENAMED),
     "delete_webhook": Case("delete", "webhook_endpoint"),
