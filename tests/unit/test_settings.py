@@ -153,6 +153,17 @@ def test_i1_is_the_sum_and_nothing_else(stale: float, budget: float, window: flo
         ({"sweeper": {"batch_limit": 10**20}}, "SWEEPER__BATCH_LIMIT"),
         ({"mail": {"ehlo_name": "[IPv6:fe80::1%x\r\nMAIL FROM:<a@b>]"}}, "MAIL__EHLO_NAME"),
         ({"mail": {"ehlo_name": "a" * 64}}, "MAIL__EHLO_NAME"),
+        ({"sandbox": {"mode": "test"}}, "SANDBOX__MODE"),
+        ({"sandbox": {"mode": "redirect"}}, "SANDBOX__REDIRECT_TO is empty"),
+        ({"sandbox": {"mode": "allowlist"}}, "SANDBOX__ALLOW is empty"),
+        ({"sandbox": {"redirect_to": ("example.com",)}}, "SANDBOX__REDIRECT_TO is 'example.com'"),
+        ({"sandbox": {"redirect_to": ("a@b.example", "c@d.example")}}, "at most one of each"),
+        ({"sandbox": {"redirect_to": ("015112345678",)}}, "SANDBOX__REDIRECT_TO"),
+        ({"sandbox": {"allow": ("a@b@c",)}}, "SANDBOX__ALLOW has 'a@b@c'"),
+        ({"sandbox": {"allow": ("*.example.com",)}}, "SANDBOX__ALLOW"),
+        ({"sandbox": {"allow": ("4915112345678",)}}, "SANDBOX__ALLOW"),
+        ({"retention": {"bodies_days": 0}}, "RETENTION__BODIES_DAYS"),
+        ({"retention": {"hour": 24}}, "RETENTION__HOUR"),
         ({"quota": {"timezone": "Mars/Olympus"}}, "QUOTA__TIMEZONE"),
         ({"quota": {"timezone": "localtime"}}, "QUOTA__TIMEZONE"),
         ({"quota": {"timezone": "right/UTC"}}, "QUOTA__TIMEZONE"),
@@ -225,3 +236,10 @@ def test_the_environment_is_read_by_area_and_name(monkeypatch: pytest.MonkeyPatc
     assert "hidden" not in repr(settings)
     assert first not in repr(settings)
     assert os.environ["MESSAGING_RETRY__MAX_RETRIES"] == "3"
+
+
+def test_what_sandbox_mode_knows_recipients_by_is_taken() -> None:
+    redirected = make(sandbox={"mode": "redirect", "redirect_to": "dev@example.net, +15005550006"})
+    assert redirected.sandbox.redirect_to == ("dev@example.net", "+15005550006")
+    listed = ("example.com", "localhost", "bücher.example", "ann@example.org", "+4915112345678")
+    assert make(sandbox={"mode": "allowlist", "allow": listed}).sandbox.allow == listed
