@@ -15,6 +15,7 @@ from benchmarks import (
     inbox,
     memory,
     render,
+    retention,
     slow_server,
     small_window,
     sms,
@@ -42,4 +43,5 @@ BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "bounces": bounces.run,
     "http": http.run,
     "inbox": inbox.run,
+    "retention": retention.run,
 }

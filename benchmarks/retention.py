@@ -1,0 +1,133 @@
+"""Pruning beside a history of a million sent mails with their attempts: how fast, what it costs the claim, what weighs.
+
+Measured: the product's pruning of bodies and of records, 20,000 rows each, without its rests; the same of bodies in a
+database that holds nothing else; the fair lease of 500 rows while pruning goes on at its pace, in turn with leases
+while it does not; the octets of a record on the disk, in its table and in its indexes.
+
+What would make it lie: a history whose pages are all in memory (it is larger than the server's buffers are small for;
+bodies are cut to 500 characters, so of long ones fewer fit a page); rows that were pruned before (each round goes on
+where the last one ended); a lease with nothing due (there are 60,000 rows of 1,000 tenants, as in `fair_claim`).
+"""
+
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from benchmarks.fair_claim import DUE, TENANTS, FairClaim
+from benchmarks.harness.database import Database
+from benchmarks.harness.figure import Figure, at_most, compare
+from benchmarks.harness.stand import Stand
+from messaging.clock import boot_seconds
+from messaging.files import FileStore
+from messaging.retention.passes import PruneKind
+from messaging.retention.prune import prune
+from messaging.settings import RetentionSettings
+
+HISTORY = 1_000_000
+#: What a database holds that holds nothing else.
+LITTLE = 25_000
+PRUNED = 20_000
+#: Leases of one round, and rounds with pruning and without.
+LEASES, ROUNDS = 5, 5
+
+_ATTEMPTS = """
+    INSERT INTO send_attempt (channel, record_id, attempt_no, started_at, ended_at, outcome, provider, config_id,
+        worker_name)
+    SELECT 'mail', id, 1, sent_at, sent_at, 'SENT', 'smtp', 1, 'mail@worker-1' FROM mail_send_record
+    WHERE status = 'SENT'"""
+
+
+def run(stand: Stand) -> Iterator[Figure]:
+    large, small = _filled(stand, "pruned", HISTORY), _filled(stand, "pruned_little", LITTLE)
+    yield from _weights(large)
+    bodies, bodies_of_little = _rate(large, PruneKind.BODIES), _rate(small, PruneKind.BODIES)
+    yield compare(
+        f"pruning: bodies of mails, beside {HISTORY:,}",
+        "rows/s",
+        bodies,
+        bodies_of_little,
+        f"the same beside {LITTLE:,}",
+    )
+    yield compare(
+        "pruning: a body's share of the time, by history",
+        "us",
+        1e6 / bodies,
+        1e6 / bodies_of_little,
+        "little",
+        at_most(1.5),
+    )
+    yield Figure("pruning: records with their attempts", _rate(large, PruneKind.RECORDS), "rows/s")
+    large.insert(DUE, {"tenant_id": f"n % {TENANTS}"})
+    large.run("ANALYZE mail_send_record")
+    beside, alone = _leases(large)
+    yield compare("lease of 500 while pruning goes on", "ms", beside, alone, "without", at_most(1.5))
+
+
+def _filled(stand: Stand, name: str, history: int) -> Database:
+    database = stand.database(name)
+    database.insert_history(history)
+    database.run(_ATTEMPTS, "VACUUM ANALYZE mail_send_record", "VACUUM ANALYZE send_attempt", "CHECKPOINT")
+    return database
+
+
+def _weights(database: Database) -> Iterator[Figure]:
+    """Octets of one record, in a table that nobody has updated much."""
+    for table in ("mail_send_record", "send_attempt"):
+        for what, function in (("heap", "pg_table_size"), ("indexes", "pg_indexes_size")):
+            octets = database.scalar(f"SELECT {function}('{table}')") / HISTORY
+            yield Figure(f"{table}, a row: {what}", octets, "bytes")
+
+
+def _rate(database: Database, kind: PruneKind) -> float:
+    """Rows a second, without rests."""
+    began = time.perf_counter()
+    rows = _prune(database, kind, rows=PRUNED, is_resting=False)
+    return rows / (time.perf_counter() - began)
+
+
+def _prune(
+    database: Database, kind: PruneKind, *, rows: int, is_resting: bool, end: threading.Event | None = None
+) -> int:
+    """One run of a kind, ended after so many rows, or when told."""
+    days = {f"{kind.lower()}_days": 0.001}
+    settings = database.settings.model_copy(update={"retention": RetentionSettings(**days)})
+    done: list[int] = [0]
+    pruned = prune(
+        database.engine,
+        settings,
+        FileStore(database.engine, settings),
+        kinds=[kind],
+        is_stopping=lambda: done[0] >= rows or (end is not None and end.is_set()),
+        rest=(end or threading.Event()).wait if is_resting else (lambda seconds: None),
+        ticker=boot_seconds,
+        on_batch=lambda name, so_far: done.__setitem__(0, max(done[0], so_far)),
+    )
+    return sum(one.rows for one in pruned)
+
+
+def _leases(database: Database) -> tuple[float, float]:
+    """The median lease in milliseconds with pruning beside it, and without, taken in turn."""
+    lease = FairClaim(database)
+    for _ in range(6):
+        lease()
+    beside: list[float] = []
+    alone: list[float] = []
+    for _ in range(ROUNDS):
+        alone += [lease() for _ in range(LEASES)]
+        with _pruning(database):
+            beside += [lease() for _ in range(LEASES)]
+    return statistics.median(beside), statistics.median(alone)
+
+
+@contextmanager
+def _pruning(database: Database) -> Iterator[None]:
+    end = threading.Event()
+    thread = threading.Thread(target=lambda: _prune(database, PruneKind.BODIES, rows=HISTORY, is_resting=True, end=end))
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
