@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
 from messaging.config_admin import Lines, ListFields
+from messaging.db.newest import Page
 from messaging.delivery.status import SendStatus
 from messaging.webhooks import deliveries, endpoint_admin
 from messaging.webhooks.deliveries import DeliveryFilter, WebhookDelivery
@@ -109,10 +110,11 @@ def list_webhook_deliveries(
     limit: int = 50,
     before: int | None = None,
     session: Session | None = None,
-) -> list[WebhookDelivery]:
+) -> Page[WebhookDelivery]:
     """What this tenant's endpoints were told and are to be told, newest first, narrowed by what is given.
 
-    `about_record_id` is a message's record, `before` the id of the last delivery of the page before.
+    `about_record_id` is a message's record, `before` the `next_before` of the page before. A page may be short, even
+    empty, and still not be the last.
 
     Raises:
         TypeError: A value of another type.

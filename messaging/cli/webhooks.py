@@ -148,7 +148,7 @@ def list_deliveries(
     record: Annotated[int | None, typer.Option(parser=_id, metavar="ID", help="Those about this message.")] = None,
     limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
     before: Annotated[
-        int | None, typer.Option(parser=_id, metavar="ID", help="Go on below this one, the last one shown.")
+        int | None, typer.Option(parser=_id, metavar="ID", help="Go on below this one, as told at the end.")
     ] = None,
     as_json: AsJson = False,
     tenant: AnyTenant = None,
@@ -161,9 +161,11 @@ def list_deliveries(
             endpoint_id=endpoint, status=status, about_record_id=record, limit=limit, before=before
         )
     if as_json:
-        print_json([asdict(line) for line in lines])
-    else:
-        _print_deliveries(lines)
+        print_json({"deliveries": [asdict(line) for line in lines], "next_before": lines.next_before})
+        return
+    _print_deliveries(lines)
+    if lines.next_before is not None:
+        typer.echo(f"more: --before {lines.next_before}")
 
 
 @webhook.command()

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, insert, select
+from sqlalchemy import Row, insert, select
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
 from messaging.audit.noting import cut
+from messaging.db import newest
+from messaging.db.newest import Condition, Page
 from messaging.db.own_rows import get_own
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
 from messaging.errors import RecordNotFound, StateError
 from messaging.webhooks.endpoint_admin import WHAT
 from messaging.webhooks.events import TRIAL
 from messaging.webhooks.models import WEBHOOK_SEND_RECORD, WebhookEndpoint, WebhookSendRecord
-
-_R = WebhookSendRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +61,31 @@ class DeliveryFilter:
 
 def list_deliveries(
     session: Session, narrowed: DeliveryFilter, *, limit: int = 50, before: int | None = None
-) -> list[WebhookDelivery]:
-    """Deliveries of the current tenant, newest first; `before` is the id of the last one of the page before."""
-    statement = _select().order_by(_R.id.desc()).limit(limit)
-    for name in DeliveryFilter.__dataclass_fields__:
-        if (value := getattr(narrowed, name)) is not None:
-            statement = statement.where(getattr(_R, name) == value)
-    if before is not None:
-        statement = statement.where(_R.id < before)
-    return [_delivery(row) for row in session.execute(statement)]
+) -> Page[WebhookDelivery]:
+    """Deliveries of the current tenant, newest first; `before` is the `next_before` of the page before.
+
+    A page of what few have in common may be short, even empty, and still not be the last.
+    """
+    asked = {name: getattr(narrowed, name) for name in DeliveryFilter.__dataclass_fields__}
+    about = asked.pop("about_record_id")
+    return newest.page_by_id(
+        session,
+        WEBHOOK_SEND_RECORD,
+        _NAMES,
+        _delivery,
+        # What is about one message is few; the index on it knows no order.
+        within=[] if about is None else [WEBHOOK_SEND_RECORD.c.about_record_id == about],
+        is_gathered=about is not None,
+        conditions=[_is(name, value) for name, value in asked.items() if value is not None],
+        size=limit,
+        before=before,
+    )
 
 
 def get_delivery(session: Session, record_id: int) -> WebhookDelivery:
     """One of them. Raises: RecordNotFound."""
-    row = session.execute(_select().where(_R.id == record_id)).one_or_none()
+    columns = (getattr(WebhookSendRecord, name) for name in _NAMES)
+    row = session.execute(select(*columns).where(WebhookSendRecord.id == record_id)).one_or_none()
     if row is None:
         raise RecordNotFound(f"no webhook record {record_id}")
     return _delivery(row)
@@ -112,13 +123,15 @@ def send_trial(session: Session, endpoint_id: int) -> int:
     return record_id
 
 
-def _select() -> Select[Any]:
-    return select(*(getattr(_R, name) for name in WebhookDelivery.__dataclass_fields__))
+_NAMES = tuple(WebhookDelivery.__dataclass_fields__)
 
 
-def _delivery(row: Any) -> WebhookDelivery:
-    fields = dict(row._mapping)
-    fields["status"] = SendStatus(fields["status"])
-    if fields["status"] not in OPEN_STATUSES:
-        fields["next_attempt_at"] = None
-    return WebhookDelivery(**fields)
+def _is(name: str, value: Any) -> Condition:
+    return lambda c: c[name] == value
+
+
+def _delivery(row: Row[Any]) -> WebhookDelivery:
+    fields = {name: getattr(row, name) for name in _NAMES}
+    status = SendStatus(fields["status"])
+    due_at = fields["next_attempt_at"] if status in OPEN_STATUSES else None
+    return WebhookDelivery(**fields | {"status": status, "next_attempt_at": due_at})

@@ -48,8 +48,8 @@ class WebhookSendRecord(SendRecordColumns, Base):
     __table_args__ = (
         # what was told of a message
         Index("ix_webhook_send_about", "about_record_id"),
-        # what was told to an endpoint, newest first
-        Index("ix_webhook_send_endpoint", "endpoint_id", "id"),
+        # what a tenant's endpoints were told, newest first
+        Index("ix_webhook_send_tenant", "tenant_id", "id"),
         # no webhook is about a webhook
         one_of("about_channel", ABOUT_CHANNELS, "about_channel"),
         *send_record_constraints("webhook_send_record", "webhook_send"),

@@ -294,7 +294,7 @@ def upgrade() -> None:
         },
     )
     op.create_index("ix_webhook_send_about", "webhook_send_record", ["about_record_id"], unique=False)
-    op.create_index("ix_webhook_send_endpoint", "webhook_send_record", ["endpoint_id", "id"], unique=False)
+    op.create_index("ix_webhook_send_tenant", "webhook_send_record", ["tenant_id", "id"], unique=False)
     op.create_index("ix_webhook_send_created", "webhook_send_record", ["tenant_id", "created_at", "id"], unique=False)
     op.create_index(
         "ix_webhook_send_ready",
@@ -449,7 +449,7 @@ def downgrade() -> None:
     )
     op.drop_index("ix_webhook_send_ready", table_name="webhook_send_record", postgresql_where=sa.text("ready"))
     op.drop_index("ix_webhook_send_created", table_name="webhook_send_record")
-    op.drop_index("ix_webhook_send_endpoint", table_name="webhook_send_record")
+    op.drop_index("ix_webhook_send_tenant", table_name="webhook_send_record")
     op.drop_index("ix_webhook_send_about", table_name="webhook_send_record")
     op.drop_table("webhook_send_record")
     op.drop_index("ix_webhook_endpoint_tenant", table_name="webhook_endpoint")

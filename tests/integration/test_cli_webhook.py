@@ -22,6 +22,10 @@ def listed(run: Run, *more: object) -> Any:
     return json.loads(run("webhook", "list", "--json", *more)[1])
 
 
+def told(run: Run, *more: object) -> Any:
+    return json.loads(run("webhook", "deliveries", "--json", *more)[1])["deliveries"]
+
+
 def test_an_endpoint_is_added_listed_changed_disabled_enabled_and_deleted(run_command: Run) -> None:
     run = run_command
     endpoint_id, secret = add(run, "--events", "message.sent, message.read")
@@ -71,13 +75,16 @@ def test_a_trial_is_queued_listed_and_told_again(run_command: Run, engine: Engin
     run = run_command
     endpoint_id, _ = add(run)
     trial = int(run("webhook", "test", endpoint_id)[1])
-    [line] = json.loads(run("webhook", "deliveries", "--endpoint", endpoint_id, "--json")[1])
+    [line] = told(run, "--endpoint", endpoint_id)
     assert (line["id"], line["event_type"], line["status"]) == (trial, "webhook.test", "PENDING")
     assert "webhook.test" in run("webhook", "deliveries")[1]
-    assert json.loads(run("webhook", "deliveries", "--status", "sent", "--json")[1]) == []
-    assert json.loads(run("webhook", "deliveries", "--record", 17, "--json")[1]) == []
+    assert told(run, "--status", "sent") == told(run, "--record", 17) == []
+    second = int(run("webhook", "test", endpoint_id)[1])
+    code, out, _ = run("webhook", "deliveries", "--limit", 1)
+    assert (code, f"more: --before {second}" in out) == (0, True)
+    assert [line["id"] for line in told(run, "--before", second)] == [trial]
     with engine.begin() as connection:
         connection.execute(text("UPDATE webhook_send_record SET status = 'DEAD_LETTER'"))
     assert run("webhook", "retry", trial)[1] == f"{trial} is told again\n"
-    code, _, err = run("webhook", "retry", trial + 1)
-    assert (code, err) == (2, f"messaging: no record {trial + 1}\n")
+    code, _, err = run("webhook", "retry", second + 1)
+    assert (code, err) == (2, f"messaging: no record {second + 1}\n")

@@ -10,7 +10,7 @@ from messaging.access.roles import Permission
 from messaging.delivery.announcing import EventType
 from messaging.delivery.status import SendStatus
 from messaging.delivery.stories import attempts_of
-from messaging.web.api.lists import Keyset, Numbered, Page, Part, part
+from messaging.web.api.lists import Keyset, Numbered, Page, Part, part_of
 from messaging.web.api.resource import DbSession, Resource, needs
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 from messaging.webhooks.addresses import MAX_URL_CHARS
@@ -156,17 +156,17 @@ class Attempts(Shown):
 
 @routes.get("/webhooks/deliveries", dependencies=_READ)
 def list_webhook_deliveries(session: DbSession, query: Annotated[DeliveryQuery, Query()]) -> Part[DeliveryShown]:
-    """What endpoints were told and are to be told, newest first."""
-    rows = api.list_webhook_deliveries(
+    """What endpoints were told and are to be told, newest first; a part may be short and still not be the last."""
+    lines = api.list_webhook_deliveries(
         endpoint_id=query.endpoint_id,
         status=query.status,
         event_type=query.event_type,
         about_record_id=query.about_record_id,
-        limit=query.size + 1,
+        limit=query.size,
         before=query.before,
         session=session,
     )
-    return part(rows, query, DeliveryShown.model_validate)
+    return part_of(lines, DeliveryShown.model_validate)
 
 
 @routes.get("/webhooks/deliveries/{delivery_id}", dependencies=_READ)
