@@ -1,4 +1,4 @@
-"""No answer of the API, no probe and no log line holds a secret: neither a configuration's, a caller's nor a setting's."""
+"""No answer of the API, no probe and no log line holds a secret of a configuration, a caller or the settings."""
 
 import logging
 
