@@ -4,6 +4,7 @@ Everything else is the channel's own: what is kept or sent elsewhere was prepare
 and charged like any other message, and its record ends as it would. Where the mode is off there is no such channel.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,8 @@ from messaging.sandbox.rules import SandboxRules
 from messaging.settings import SandboxSettings
 from messaging.suppression import Subject
 
+logger = logging.getLogger(__name__)
+
 #: Label of who took a message that nobody was sent.
 PROVIDER = "sandbox"
 
@@ -28,7 +31,10 @@ CAPTURED_CODE, REDIRECTED_CODE = "SANDBOX_CAPTURED", "SANDBOX_REDIRECTED"
 def sandboxed(channel: Channel, settings: SandboxSettings, engine: Engine) -> Channel:
     """The channel itself where sandbox mode is off; `engine` autocommits."""
     rules = SandboxRules(settings)
-    return SandboxedChannel(channel, rules, engine) if rules.is_on else channel
+    if not rules.is_on:
+        return channel
+    logger.warning("sandbox mode is on", extra={"channel": channel.name, "mode": settings.mode})
+    return SandboxedChannel(channel, rules, engine)
 
 
 class SandboxedChannel:

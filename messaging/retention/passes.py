@@ -81,18 +81,13 @@ def _delete(table: Table, returning: str = "r.id") -> TextClause:
 
 def _bodies(table: Table) -> Pass:
     """Without content a record cannot be sent again, so it is redacted like one whose template asks for it."""
+    emptied = redaction.assignments(table, "true") or ", payload = '{}', redacted_at = now()"
     statement = f"""
-        UPDATE {table.name} r SET version = r.version + 1 {redaction.assignments(table, "true")}
+        UPDATE {table.name} r SET version = r.version + 1 {emptied}
         WHERE r.id = ANY (CAST(:ids AS bigint[])) RETURNING r.id"""  # noqa: S608 - names of our own metadata
-    return Pass(
-        PruneKind.BODIES,
-        f"bodies/{_channel(table)}",
-        table,
-        "r.created_at",
-        _UNFINISHED,
-        "r.redacted_at IS NULL",
-        text(statement),
-    )
+    name = f"bodies/{_channel(table)}"
+    is_due = "r.redacted_at IS NULL"
+    return Pass(PruneKind.BODIES, name, table, "r.created_at", _UNFINISHED, is_due, text(statement))
 
 
 def _records(table: Table) -> Pass:
@@ -172,7 +167,7 @@ PASSES: tuple[Pass, ...] = (
         statement=_delete(DEAD_LETTER_MESSAGE),
         starts_over=True,
     ),
-    *map(_bodies, (MAIL_SEND_RECORD, SMS_SEND_RECORD)),
+    *map(_bodies, _RECORDS),
     Pass(
         PruneKind.ATTEMPTS,
         "attempts",

@@ -68,6 +68,14 @@ def test_bodies_of_final_records_go_and_a_hash_stays(
     assert store.prune(bodies_days=30) == {}
 
 
+def test_what_a_webhook_told_goes_too(store: Store) -> None:
+    final = store.add(WEBHOOK_SEND_RECORD, status="SENT", **WEBHOOK)
+    waiting = store.add(WEBHOOK_SEND_RECORD, status="RETRY", **WEBHOOK)
+    assert store.prune(bodies_days=30) == {"bodies/webhook": 1}
+    assert [store.row(WEBHOOK_SEND_RECORD, i).payload for i in (final, waiting)] == [{}, {"id": "1"}]
+    assert store.prune(bodies_days=30) == {}
+
+
 def test_a_record_s_age_counts_from_its_end(store: Store) -> None:
     # Accepted long ago and sent lately; a receipt that came lately does not make a mail young again.
     late = store.add(MAIL_SEND_RECORD, status="SENT", sent_at=text("now() - interval '1 day'"), **MAIL)
