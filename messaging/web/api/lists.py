@@ -4,7 +4,6 @@ A resource's filters are a subclass, taken as one query parameter model: `query:
 """
 
 import base64
-import binascii
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -32,7 +31,7 @@ def opened(cursor: str, prefix: str) -> list[int]:
     """The numbers of a cursor that was made of `prefix:1:2`. Raises: ValueError."""
     try:
         named, *numbers = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii").split(":")
-    except (binascii.Error, UnicodeError):
+    except ValueError:  # neither base64 nor ASCII
         named, numbers = "", []
     if named != prefix or not numbers or not all(n.isdecimal() and len(n) <= 19 and int(n) <= MAX_ID for n in numbers):
         raise ValueError("is no cursor that an answer gave")
@@ -124,5 +123,6 @@ def page(session: Session, rows: Select[_Row], query: Numbered, shape: Callable[
     column = getattr(kind, query.sort.removeprefix("-"))
     order = column.desc() if query.sort.startswith("-") else column.asc()
     found = session.scalars(rows.order_by(order, kind.id).limit(query.size).offset((query.page - 1) * query.size))
-    total = session.scalar(select(func.count()).select_from(rows.subquery())) or 0
+    counted = select(func.count()).select_from(rows.subquery()).execution_options(**rows.get_execution_options())
+    total = session.scalar(counted) or 0
     return Page(items=[shape(row) for row in found], page=query.page, size=query.size, total=total)

@@ -3,6 +3,7 @@
 A body or query with a member that is not known is refused: above all a `tenant_id`, which only the caller has.
 """
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -49,9 +50,13 @@ def _whole(value: Any, info: ValidationInfo) -> int:
     return int(value)
 
 
+#: U+0000, and halves of characters, which JSON may hold and UTF-8 may not.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
 def _storable(value: str) -> str:
-    if "\x00" in value:
-        raise ValueError("has the character U+0000")
+    if found := _UNSTORABLE.search(value):
+        raise ValueError(f"has the character U+{ord(found[0]):04X}")
     return value
 
 

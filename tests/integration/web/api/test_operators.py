@@ -53,7 +53,9 @@ def test_disabled_operators_are_in_the_lists_that_ask_for_them(client: MakeClien
     assert admin.post(f"{ALL}/{ids[0]}/disable").json()["active"] is False
 
     def listed(active: str) -> list[str]:
-        return [one["user_name"] for one in admin.get(ALL, params={"active": active}).json()["items"]]
+        answer = admin.get(ALL, params={"active": active}).json()
+        assert answer["total"] == len(answer["items"])
+        return [one["user_name"] for one in answer["items"]]
 
     assert (listed("true"), listed("false"), listed("all")) == (["ben"], ["ann"], ["ann", "ben"])
     assert admin.post(f"{ALL}/{ids[0]}/enable").json()["active"] is True
