@@ -36,6 +36,8 @@ from messaging.mail.reported_recipients import ReportedRecipient
 from messaging.settings import RetrySettings
 from messaging.sms.channel import recipients as sms_recipients
 from messaging.sms.models import SMS_SEND_RECORD
+from messaging.webhooks.channel import recipients as webhook_recipients
+from messaging.webhooks.models import WEBHOOK_SEND_RECORD
 
 #: The columns that hold a time of the queue; `shift` moves them all.
 TIMES = ("claimed_at", "next_attempt_at", "updated_at", "swept_at", "expires_at")
@@ -113,6 +115,17 @@ SMS = Kind(
 
 KINDS = {"mail": MAIL, "sms": SMS}
 
+#: Written prepared, so that no record of it is accepted or prepared.
+WEBHOOK = Kind(
+    name="webhook",
+    provider="http",
+    queue="webhook_send",
+    table=WEBHOOK_SEND_RECORD,
+    recipients=webhook_recipients,
+    accepted=lambda to: {"endpoint_id": int(to[0]), "event_type": "message.sent", "payload": {"id": "17"}},
+    prepared=lambda record_id: {},
+)
+
 Learnt = Mapping[str, RecipientResult] | Failure
 
 
@@ -127,7 +140,7 @@ class Records:
     def __init__(self, engine: Engine, channel: Channel, retry: RetrySettings | None = None) -> None:
         self.engine = autocommitting(engine)
         self.channel = channel
-        self.kind = KINDS[channel.name]
+        self.kind = {**KINDS, "webhook": WEBHOOK}[channel.name]
         self.retry = retry or RetrySettings(max_retries=MAX_RETRIES)
         self.rng = random.Random(7)
         #: Told of every change.

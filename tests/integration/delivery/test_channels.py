@@ -17,11 +17,13 @@ from messaging.errors import DeliveryError, PreparationError
 from messaging.mail.models import MAIL_SEND_SERVER_CONFIG
 from messaging.settings import Settings
 from messaging.sms.models import SMS_PROVIDER_CONFIG
+from messaging.webhooks.models import WEBHOOK_ENDPOINT
 from tests.conftest import MakeSettings
 from tests.integration.delivery.desk import Desk
 from tests.integration.delivery.records import AT, KINDS, A, Records
 from tests.integration.sms.desk import SmsDesk
 from tests.integration.sms.providers.subjects import NUMBER
+from tests.integration.webhooks.desk import WebhookDesk
 
 LIMITS = SendLimits(send_budget_seconds=240, send_max_seconds=120, reply_wait_seconds=60)
 
@@ -40,9 +42,12 @@ class Subject:
     add_config_nowhere: Callable[[], int]
     #: Messages the far end took.
     taken: Callable[[], int]
+    #: The configuration that records are written for, of a channel whose records are written prepared.
+    config_id: int | None = None
 
     def accept(self, **columns: Any) -> int:
-        return self.records.one(to=(NUMBER if self.channel.name == "sms" else A,), **columns)
+        to = {"sms": NUMBER, "mail": A}.get(self.channel.name) or str(self.config_id)
+        return self.records.one(to=(to,), **columns)
 
     def claim(self, *record_ids: int) -> list[Claim]:
         claims = self.records.claim_now(*record_ids)
@@ -52,6 +57,8 @@ class Subject:
     def prepared(self, **columns: Any) -> Claim:
         """A claimed record with what preparation found, as the write-back leaves it."""
         [claim] = self.claim(self.accept(**columns))
+        if claim.is_prepared:
+            return claim
         claim.content.update((k, v) for k, v in self.channel.prepare(claim).items() if v is not None)
         claim.provider = self.channel.provider(claim.content)
         return claim
@@ -65,10 +72,20 @@ def gate_of(claim: Claim, ticker: Callable[[], float] = boot_seconds) -> SendGat
     return SendGate(claim.claimed_at, LIMITS, ticker)
 
 
-@pytest.fixture(params=sorted(KINDS))
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every channel, but where a test is about what webhooks have none of."""
+    if "subject" in metafunc.fixturenames:
+        names = sorted(KINDS) if metafunc.function in NOT_OF_WEBHOOKS else [*sorted(KINDS), "webhook"]
+        metafunc.parametrize("subject", names, indirect=True)
+
+
+@pytest.fixture
 def subject(
     request: pytest.FixtureRequest, make_settings: MakeSettings, engine: Any, make_desk: Callable[..., Desk]
 ) -> Iterator[Subject]:
+    if request.param == "webhook":
+        yield from webhooks(engine, make_settings)
+        return
     settings: Settings = make_settings(config_cache_ttl_seconds=0)
     if request.param == "mail":
         desk = make_desk()
@@ -96,8 +113,29 @@ def subject(
     texts.close()
 
 
+def webhooks(engine: Any, make_settings: MakeSettings) -> Iterator[Subject]:
+    transport = {"allow_private": True}
+    desk = WebhookDesk(engine, make_settings(config_cache_ttl_seconds=0, webhooks={"transport": transport}))
+    made = Subject(
+        channel=desk.channel,
+        records=Records(engine, desk.channel),
+        worker=desk.worker,
+        configs=WEBHOOK_ENDPOINT,
+        add_config=lambda **columns: add(**columns),
+        add_config_nowhere=lambda: add(url="http://127.0.0.1:9/"),
+        taken=lambda: len(desk.api.calls),
+    )
+
+    def add(**columns: Any) -> int:
+        made.config_id = desk.add(**columns)
+        return made.config_id
+
+    yield made
+    desk.close()
+
+
 def test_its_labels_and_columns_fit_its_table(subject: Subject) -> None:
-    channel, kind = subject.channel, KINDS[subject.channel.name]
+    channel, kind = subject.channel, subject.records.kind
     assert (channel.table, channel.queue) == (kind.table, kind.queue)
     assert "prepared_at" in channel.prepared_columns
     assert set(channel.prepared_columns) <= set(channel.table.c.keys())
@@ -245,3 +283,16 @@ def test_a_prepared_record_needs_nothing_but_itself_and_its_configuration(subjec
     assert second.is_prepared
     assert subject.channel.config_id(second) == config_id
     assert subject.send(second)
+
+
+#: A webhook's record is written prepared, endpoints have no limits and are on no list, and one that is disabled gets
+#: nothing; what becomes of one that is gone or disabled: `tests/integration/webhooks`.
+NOT_OF_WEBHOOKS = frozenset(
+    {
+        test_preparation_fills_its_columns_and_names_who_takes_the_message,
+        test_its_recipients_are_all_asked_about_on_the_suppression_list,
+        test_limits_are_those_of_the_owner_of_the_configuration,
+        test_a_configuration_that_is_gone_is_told_and_never_replaced,
+        test_a_disabled_configuration_still_sends_what_was_prepared_with_it,
+    }
+)
