@@ -385,7 +385,7 @@ class ApiSettings(_Area):
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     #: Origins of browsers' scripts that may call, such as `https://app.example.com`; comma list, empty: none.
     cors_origins: CommaList = ()
-    #: Whether the OpenAPI document and its page are shown.
+    #: Whether the OpenAPI document is shown, at `/api/v1/openapi.json`.
     docs: bool = True
 
 

@@ -55,10 +55,25 @@ class Gate:
         scope[IDENTITY] = identity
         hear = _bounded(receive, self._max_body_octets if identity else MAX_UNKNOWN_BODY_OCTETS)
         if identity is None:
-            await self._app(scope, hear, send)
+            await self._answer(scope, hear, send)
             return
         with tenancy.acting_as(acting_context(identity)):
-            await self._app(scope, hear, send)
+            await self._answer(scope, hear, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_answered = False
+
+        async def say(message: Message) -> None:
+            nonlocal is_answered
+            await send(message)
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+        try:
+            await self._app(scope, receive, say)
+        except Exception:
+            # The framework raises again what it has answered with 500 and we have logged.
+            if not is_answered:
+                raise
 
     async def _admit(self, scope: Scope, receive: Receive) -> Identity | None:
         request = Request(scope, receive)

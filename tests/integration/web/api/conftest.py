@@ -57,7 +57,7 @@ def client(app: ASGIApp) -> Iterator[MakeClient]:
                 with tenancy.tenant(owner):
                     token = access.add_token(f"a {role}", role=role, user_id=user_id).token
                 headers["authorization"] = f"Bearer {token}"
-            made = TestClient(app, headers=headers, raise_server_exceptions=False, base_url="http://testserver")
+            made = TestClient(app, headers=headers, base_url="http://testserver")
             stack.callback(made.close)
             return made
 
