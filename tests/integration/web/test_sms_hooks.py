@@ -4,7 +4,7 @@ import logging
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import Engine, select, update
+from sqlalchemy import Engine, select, text, update
 
 from messaging.db.encryption import encrypt
 from messaging.db.engine import create_engine
@@ -53,6 +53,20 @@ def test_a_receipt_is_kept_as_it_came_and_applied(site: Site, twilio: Account, r
     [kept] = records.receipts()
     assert (kept.raw, kept.tenant_id, kept.provider_config_id) == (body.decode(), 7, twilio.id)
     assert kept.applied_at is not None
+
+
+def test_a_receipt_is_told_to_the_tenants_webhook(
+    site: Site, twilio: Account, records: Records, engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        columns = "tenant_id, name, url, secret"
+        connection.execute(text(f"INSERT INTO webhook_endpoint ({columns}) VALUES (7, 'x', 'https://x.example', 'x')"))
+    record_id = records.sent("SM1", config=twilio.id)
+    for _ in range(2):  # a provider repeats what it is not sure of
+        assert tell(site, twilio.path, status_of("SM1")).status == 200
+    with engine.connect() as connection:
+        [event] = connection.execute(text("SELECT event_type, about_record_id, tenant_id FROM webhook_send_record"))
+    assert tuple(event) == ("message.delivered", record_id, 7)
 
 
 def test_a_changed_parameter_is_refused_and_nothing_is_kept(site: Site, twilio: Account, records: Records) -> None:
