@@ -2,19 +2,24 @@
 
 import json
 import os
+import time
 import weakref
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Engine, event
 from sqlalchemy.engine import ExceptionContext
-from sqlalchemy.exc import DataError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DataError, InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from messaging.errors import ConfigurationError
 from messaging.settings import Settings
 
 #: A session that idles inside a transaction holds a snapshot, and old snapshots slow the claim; milliseconds.
 IDLE_IN_TRANSACTION_MILLISECONDS = 60_000
+
+_IDLE_SINCE = "messaging.idle_since"
 
 #: SQLSTATE classes whose details are about statements and locks; those of all others repeat rows and values.
 _WITHOUT_VALUES = ("40", "42", "55")
@@ -29,13 +34,13 @@ def create_engine(
     pool_size: int = 5,
     application_name: str = "messaging",
     statement_timeout_seconds: float | None = None,
-    pre_ping: bool = False,
+    ask_after_idle_seconds: float | None = None,
 ) -> Engine:
     """An engine on `DATABASE_URL`. Connects to nothing until it is used.
 
     Guards rely on READ COMMITTED: under a stricter level a lost guard raises 40001 instead of moving 0 rows.
-    `statement_timeout_seconds` None is `DATABASE__STATEMENT_TIMEOUT_SECONDS`. `pre_ping` asks each connection whether
-    it still lives before it is used: for what comes only once, at the price of a round trip.
+    `statement_timeout_seconds` None is `DATABASE__STATEMENT_TIMEOUT_SECONDS`. A connection that has idled for
+    `ask_after_idle_seconds` is asked whether it still lives before it is used (None: none is): for what comes once.
     """
     database = settings.database
     timeout_seconds = statement_timeout_seconds or database.statement_timeout_seconds
@@ -57,7 +62,6 @@ def create_engine(
         pool_size=pool_size,
         max_overflow=5,
         pool_timeout=database.connect_timeout_seconds,
-        pool_pre_ping=pre_ping,
         isolation_level="READ COMMITTED",
         json_deserializer=_json,
         # An error's text never repeats what was being written.
@@ -73,8 +77,30 @@ def create_engine(
         },
     )
     event.listen(engine, "handle_error", leave_out_values)
+    if ask_after_idle_seconds is not None:
+        _ask_idle_connections(engine, ask_after_idle_seconds)
     _engines.add(engine)
     return engine
+
+
+def _ask_idle_connections(engine: Engine, seconds: float) -> None:
+    """SQLAlchemy's own pre-ping asks each time."""
+
+    def idles(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_IDLE_SINCE] = time.monotonic()
+
+    def ask(connection: DBAPIConnection, record: ConnectionPoolEntry, _: Any) -> None:
+        since = record.info.get(_IDLE_SINCE)
+        if since is None or time.monotonic() - since < seconds:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as exc:
+            # All that are as old go too, and the pool connects anew.
+            raise InvalidatePoolError("the connection has died while it idled") from exc
+
+    event.listen(engine, "checkin", idles)
+    event.listen(engine, "checkout", ask)
 
 
 def leave_out_values(context: ExceptionContext) -> None:

@@ -6,6 +6,9 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, ProgrammingError
 
+from messaging.db.engine import create_engine
+from messaging.settings import Settings
+
 ROW = "(1, 'Dear: kangaroo@example.org\nWorld: secret')"
 
 
@@ -52,3 +55,29 @@ def test_an_error_about_a_statement_says_where(engine: Engine) -> None:
     raised = failure_of(engine, "SELECT nowhere FROM pg_class")
     assert isinstance(raised, ProgrammingError)
     assert "LINE 1: SELECT nowhere" in str(raised)
+
+
+def test_a_connection_that_died_while_it_idled_is_replaced(settings: Settings, engine: Engine) -> None:
+    asking = create_engine(settings, pool_size=2, ask_after_idle_seconds=0)
+    with asking.connect() as one, asking.connect() as two:
+        pids = [c.execute(text("SELECT pg_backend_pid()")).scalar_one() for c in (one, two)]
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(pid) FROM unnest(:pids) pid"), {"pids": pids})
+    for _ in range(3):
+        with asking.begin() as connection:
+            assert connection.execute(text("SELECT pg_backend_pid()")).scalar_one() not in pids
+    asking.dispose()
+
+
+def test_a_connection_that_was_used_just_now_is_taken_to_live(settings: Settings, engine: Engine) -> None:
+    asking = create_engine(settings, pool_size=1, ask_after_idle_seconds=60)
+    with asking.begin() as connection:
+        pid = connection.execute(text("SELECT pg_backend_pid()")).scalar_one()
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
+    # It costs one failed transaction, not a question before each.
+    with pytest.raises(DBAPIError), asking.begin() as connection:
+        connection.execute(text("SELECT 1"))
+    with asking.begin() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    asking.dispose()

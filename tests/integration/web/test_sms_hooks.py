@@ -1,6 +1,7 @@
 """Receipts and inbound messages over HTTP: whose they are, whether the provider made them, what is kept and applied."""
 
 import logging
+import time
 from urllib.parse import urlencode
 
 import pytest
@@ -14,7 +15,7 @@ from messaging.sms.models import SMS_SEND_RECORD
 from messaging.sms.receipts import apply_waiting
 from messaging.suppression import SUPPRESSION
 from messaging.web.limits import Limits
-from messaging.web.serve import make_engine
+from messaging.web.serve import ASKED_AFTER_IDLE_SECONDS, make_engine
 from tests.conftest import MakeSettings
 from tests.integration.sms.accounts import DRAMA, Accounts
 from tests.integration.sms.receipt_records import Records
@@ -272,6 +273,7 @@ def test_a_database_that_came_back_takes_the_next_receipt(
             " AND datname = current_database()"
         )
         assert ended.all() == [(True,)]
+    time.sleep(ASKED_AFTER_IDLE_SECONDS)
     assert tell(site, twilio.path, status_of("SM2")).status == 200
     assert len(records.receipts()) == 2
     own.dispose()
