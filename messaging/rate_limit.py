@@ -64,6 +64,14 @@ class Full:
     wait_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What is taken of a configuration's windows; 0 of one that is off, as nothing is counted then."""
+
+    this_day: int
+    this_minute: int
+
+
 class RateWindows:
     """The windows of all configurations, as one process asks for them. Any thread may."""
 
@@ -119,12 +127,7 @@ class RateWindows:
             return [Taken() for _ in places]
         now = self._clock()
         day = self._calendar.day(now)
-        owner = f"{owner_tenant_id}:{config_id}"
-        keys = (
-            f"rl:{channel}:daily:{owner}:{day.date.isoformat()}",
-            f"rl:{channel}:min:{owner}:{self._calendar.minute_label(now)}",
-            f"rl:{channel}:next:{owner}",
-        )
+        keys = self._keys(channel, owner_tenant_id, config_id, now)
         milliseconds = _milliseconds(now)
         arguments: list[int | str] = [
             milliseconds,
@@ -144,9 +147,30 @@ class RateWindows:
             raise
         return [self._answer(channel, code, place, milliseconds) for code, place in answers]
 
+    def used(self, channel: str, owner_tenant_id: int, config_id: int) -> Used:
+        """What is taken of the running day and minute; takes nothing.
+
+        Raises: RateLimitUnavailable.
+        """
+        daily, minute, _ = self._keys(channel, owner_tenant_id, config_id, self._clock())
+        try:
+            found: Any = self._client.mget(daily, minute)
+        except redis.RedisError as exc:
+            raise RateLimitUnavailable(f"the rate windows cannot be asked: {type(exc).__name__}") from exc
+        return Used(*(int(count or 0) for count in found))
+
     def close(self) -> None:
         """Close the connections. May be asked again: they are made anew."""
         self._client.close()
+
+    def _keys(self, channel: str, owner_tenant_id: int, config_id: int, now: datetime) -> tuple[str, str, str]:
+        """Of the day, the minute and the line."""
+        owner = f"{owner_tenant_id}:{config_id}"
+        return (
+            f"rl:{channel}:daily:{owner}:{self._calendar.day(now).date.isoformat()}",
+            f"rl:{channel}:min:{owner}:{self._calendar.minute_label(now)}",
+            f"rl:{channel}:next:{owner}",
+        )
 
     def _answer(self, channel: str, code: int, place: int, now: int) -> Taken | Full:
         if code == 0:

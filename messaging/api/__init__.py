@@ -187,10 +187,16 @@ from messaging.api.webhooks import (
     rotate_webhook_secret,
     try_webhook_endpoint,
 )
+from messaging.api.windows import (
+    SendWindows,
+    mail_server_windows,
+    sms_provider_windows,
+)
 
 __all__ = [
     "Environment",
     "MailStatus",
+    "SendWindows",
     "SmsStatus",
     "add_mail_server",
     "add_mail_template",
@@ -281,6 +287,7 @@ __all__ = [
     "list_watermarks",
     "list_webhook_deliveries",
     "list_webhook_endpoints",
+    "mail_server_windows",
     "mark_bounced",
     "mark_inbox_read",
     "mark_my_inbox_read",
@@ -318,6 +325,7 @@ __all__ = [
     "set_sms_binding_active",
     "set_sms_provider_active",
     "set_sms_route_active",
+    "sms_provider_windows",
     "status",
     "test_connectivity",
     "test_mailbox",

@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from messaging.embedded import Valkey
-from messaging.rate_limit import PAUSE_SECONDS, Full, RateLimitUnavailable, RateWindows, Taken, connect
+from messaging.rate_limit import PAUSE_SECONDS, Full, RateLimitUnavailable, RateWindows, Taken, Used, connect
 from messaging.rate_limit_script import HORIZON_DAYS, SHA
 from tests.far_end import packages
 from tests.integration.windows import NOON, Clock, make_settings, make_windows
@@ -471,3 +471,18 @@ def test_a_line_that_cannot_be_read_begins_anew(windows: RateWindows, client: re
         client.hset(key, mapping={"at": "x", "now": "y", "limits": "0:1", "m29552405": ""})
     assert take(windows, per_minute=1) == Taken()
     assert take(windows, per_minute=1) == Full("minute", 300)
+
+
+def test_what_is_taken_of_the_running_windows_is_told_and_nothing_taken_by_it(client: redis.Redis) -> None:
+    clock = Clock()
+    windows = make_windows(client, clock)
+    assert windows.used("mail", 7, 1) == Used(0, 0)
+    for _ in range(3):
+        assert isinstance(windows.take("mail", 7, 1, daily=10, per_minute=10, has_place=False), Taken)
+    windows.take("mail", 7, 2, daily=None, per_minute=10, has_place=False)
+    assert [windows.used("mail", 7, config_id) for config_id in (1, 1, 2)] == [Used(3, 3), Used(3, 3), Used(0, 1)]
+    assert windows.used("sms", 7, 1) == windows.used("mail", 8, 1) == Used(0, 0)
+    clock.pass_seconds(60)
+    assert windows.used("mail", 7, 1) == Used(3, 0)
+    clock.pass_seconds(86_400)
+    assert windows.used("mail", 7, 1) == Used(0, 0)

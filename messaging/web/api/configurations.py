@@ -6,11 +6,14 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import Field
 
 from messaging.access.roles import Permission
+from messaging.api import SendWindows
 from messaging.config_admin import MAX_SEARCH_CHARS, Lines, ListFields
 from messaging.field_checks import MAX_NUMBER, MAX_PORT
+from messaging.rate_limit import RateLimitUnavailable
 from messaging.web.api.lists import Numbered, Page
 from messaging.web.api.resource import needs
 from messaging.web.api.shapes import Shown, Text
+from messaging.web.errors import ApiError
 
 _Item = TypeVar("_Item")
 _Line = TypeVar("_Line")
@@ -59,6 +62,24 @@ class Items(Shown, Generic[_Item]):
     """A whole list, which is short."""
 
     items: list[_Item]
+
+
+class WindowsShown(Shown):
+    """How much of a configuration's windows is taken; a limit that is null is off, and nothing is counted."""
+
+    daily_send_limit: int | None
+    #: Of the day in the time zone of the quotas.
+    sent_this_day: int
+    rate_limit_per_minute: int | None
+    sent_this_minute: int
+
+
+def windows_shown(ask: Callable[[int], SendWindows], config_id: int) -> WindowsShown:
+    """The answer of a configuration's windows. Raises: ApiError, 503, when they cannot be asked."""
+    try:
+        return WindowsShown.model_validate(ask(config_id))
+    except RateLimitUnavailable as exc:
+        raise ApiError(503, str(exc)) from exc
 
 
 def asked(query: ConfigQuery) -> ListFields:

@@ -19,9 +19,11 @@ from messaging.web.api.configurations import (
     RateLimit,
     Secret,
     Switch,
+    WindowsShown,
     asked,
     left_out,
     paged,
+    windows_shown,
 )
 from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
@@ -198,3 +200,9 @@ def choose_default_mail_server(session: DbSession, server_id: Id) -> MailServerS
 def test_mail_server(server_id: Id) -> ServerTestShown:
     """Connect, protect, authenticate and say goodbye, with a disabled one too; sends nothing and takes seconds."""
     return ServerTestShown.model_validate(api.test_connectivity(server_id))
+
+
+@routes.get("/mail/send-servers/{server_id}/windows", dependencies=READ)
+def get_mail_server_windows(server_id: Id) -> WindowsShown:
+    """How much of the server's windows of this day and this minute is taken; 503 while the counters are away."""
+    return windows_shown(api.mail_server_windows, server_id)

@@ -19,9 +19,11 @@ from messaging.web.api.configurations import (
     RateLimit,
     Secret,
     Switch,
+    WindowsShown,
     asked,
     left_out,
     paged,
+    windows_shown,
 )
 from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
@@ -180,3 +182,9 @@ def copy_sms_provider(session: DbSession, provider_id: Id, given: SmsProviderCha
 def test_sms_provider(provider_id: Id) -> ProviderTestShown:
     """Check a provider, a disabled one too, and read something of its account; sends nothing and takes seconds."""
     return ProviderTestShown.model_validate(api.try_sms_provider(provider_id))
+
+
+@routes.get("/sms/providers/{provider_id}/windows", dependencies=READ)
+def get_sms_provider_windows(provider_id: Id) -> WindowsShown:
+    """How much of the provider's windows of this day and this minute is taken; 503 while the counters are away."""
+    return windows_shown(api.sms_provider_windows, provider_id)

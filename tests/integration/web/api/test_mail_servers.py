@@ -6,9 +6,10 @@ operate.md section 9: O6, O16, O61.
 from collections.abc import Iterator
 
 import pytest
+import redis
 from sqlalchemy import Engine
 
-from messaging import api, tenancy
+from messaging import api, rate_limit, tenancy
 from messaging.access.roles import Role
 from messaging.clock import boot_seconds, utc_now
 from messaging.embedded import free_port
@@ -131,3 +132,22 @@ def test_what_is_saved_over_http_is_used_by_the_next_attempt_a_second_later(
     finally:
         desk.close()
         transport.close_all()
+
+
+def test_what_is_taken_of_a_servers_windows_is_told_to_who_reads(
+    client: MakeClient, open_api: OpenApi, redis_client: redis.Redis
+) -> None:
+    server_id = client(Role.TENANT_ADMIN).post(SERVERS, json=GIVEN | {"port": 25, "daily_send_limit": 5}).json()["id"]
+    windows = rate_limit.connect(api.environment().settings, clock=utc_now)
+    windows.take("mail", 7, int(server_id), daily=5, per_minute=None, has_place=False)
+    windows.close()
+    path = f"{SERVERS}/{server_id}/windows"
+    told = client(Role.VIEWER).get(path).json()
+    assert told in (
+        {"daily_send_limit": 5, "sent_this_day": sent, "rate_limit_per_minute": None, "sent_this_minute": 0}
+        for sent in (0, 1)  # 0 where midnight has come in between
+    )
+    assert client(Role.VIEWER, tenant=8).get(path).status_code == 404
+    away = client(Role.VIEWER, app=open_api(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
+    answer = away.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import redis
 from starlette.testclient import TestClient
 
 from messaging.access.roles import Role
@@ -110,3 +111,14 @@ def test_a_provider_is_tried_without_sending_anything(client: MakeClient) -> Non
     assert (came["success"], came["provider_type"], came["was_called"]) == (False, "TWILIO", True)
     assert "s3cret" not in str(came)
     assert client(Role.TENANT_ADMIN, tenant=8).post(f"{PROVIDERS}/{provider['id']}/test").status_code == 404
+
+
+def test_what_is_taken_of_a_providers_windows_is_told(client: MakeClient, redis_client: redis.Redis) -> None:
+    admin = client(Role.TENANT_ADMIN)
+    provider_id = add(admin, PROVIDERS, **GIVEN, rate_limit_per_minute=0)["id"]
+    assert admin.get(f"{PROVIDERS}/{provider_id}/windows").json() == {
+        "daily_send_limit": None,
+        "sent_this_day": 0,
+        "rate_limit_per_minute": None,
+        "sent_this_minute": 0,
+    }
