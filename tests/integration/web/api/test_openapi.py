@@ -25,7 +25,7 @@ from messaging.db.session import transaction
 from messaging.web.api.router import RESOURCES
 from tests.integration.web.api.conftest import MakeClient, OpenApi
 from tests.integration.web.api.rows import ROWS, USER_ID
-from tests.integration.web.api.samples import OPERATIONS, Operation
+from tests.integration.web.api.samples import OPERATIONS, Operation, hurry
 from tests.integration.web.api.test_tenancy_crossing import BY_PREFIX, STREAMS
 
 #: Cases of each operation and kind; the same ones in every run.
@@ -83,7 +83,9 @@ def strategies(found: APIOperation, operation: Operation, row_id: int | None) ->
         yield found.as_strategy(mode)
     if operation.has_id and row_id is not None:
         (name,) = (one["name"] for one in operation.raw["parameters"] if one["in"] == "path")
-        yield found.as_strategy(GenerationMode.POSITIVE, path_parameters={name: str(row_id)})
+        yield found.as_strategy(
+            GenerationMode.POSITIVE, path_parameters={name: str(row_id)}, query=hurry(operation) or None
+        )
 
 
 def check(strategy: st.SearchStrategy[Case], token: str, examples: int) -> None:
