@@ -187,31 +187,47 @@ def show(
             print_about(about)
 
 
+def _recipient(text: str) -> str:
+    """An address or number as lists look for it."""
+    from messaging.records import channel_of_recipient, recipient
+
+    try:
+        return recipient(channel_of_recipient(text), text)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from exc
+
+
 @app.command("list")
 def list_records(
     channel: Annotated[
         Channel | None, typer.Option(parser=member(Channel), metavar="CHANNEL", help="mail or sms; by default both.")
     ] = None,
     status: Annotated[SendStatus | None, typer.Option(parser=member(SendStatus), metavar="STATUS")] = None,
+    to: Annotated[
+        str | None, typer.Option(parser=_recipient, metavar="RECIPIENT", help="To this address or number.")
+    ] = None,
+    template: Annotated[str | None, typer.Option(metavar="CODE", help="That ask for this template.")] = None,
+    error: Annotated[str | None, typer.Option(metavar="CODE", help="With this error code.")] = None,
     limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 20,
     before: Annotated[
         int | None,
-        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this record, the last one shown."),
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this record, as told at the end."),
     ] = None,
     as_json: AsJson = False,
     tenant: AnyTenant = None,
 ) -> None:
-    """List records, newest first."""
+    """List records, newest first. Of a rare kind a page may be short and have an older one: 10,000 are looked at."""
     from messaging.db.session import transaction
     from messaging.delivery.lines import RecordFilter
-    from messaging.records import page, position
+    from messaging.records import channel_of_recipient, page, position
     from messaging.terminal import print_page
 
+    chosen = channel.lower() if channel else None if to is None else channel_of_recipient(to)
     with acting_for(tenant, may_be_all=True) as engine, transaction(engine) as session:
         found = page(
             session,
-            channel=channel and channel.lower(),
-            asked=RecordFilter(status=status),
+            channel=chosen,
+            asked=RecordFilter(status=status, recipient=to, template_code=template, error_code=error),
             limit=limit,
             before=None if before is None else position(session, before),
         )

@@ -321,6 +321,21 @@ def test_list_shows_one_status(run: Run, engine: Engine) -> None:
     assert "no records" in run("list", "--status", "SENT").out
 
 
+def test_list_is_narrowed_to_a_recipient_a_template_and_an_error(run: Run, engine: Engine) -> None:
+    mail = send(run, "Ben <BEN@example.org>")
+    text_id = int(run("sms", "+4915112345678", "--template", "otp").out)
+    send(run)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE sms_send_record SET status = 'FAILED', error_code = '21211'"))
+
+    def found(*options: str) -> list[int]:
+        return [record["id"] for record in run("list", *options, "--json").json["records"]]
+
+    assert found("--to", "ben@example.org") == [mail]
+    assert found("--to", "+4915112345678") == found("--template", "otp") == found("--error", "21211") == [text_id]
+    assert found("--to", "+4915112345678", "--channel", "mail") == []
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--status", "gone"), ("--limit", "0"), ("--limit", "many"), ("--before", "-1")]
 )
