@@ -156,9 +156,8 @@ class _Run:
                     delete(model.table).where(model.table.id == applied.row_id, model.table.tenant_id == tenant_id)
                 )
                 if deleted.rowcount:
-                    audit.note(
-                        session, "delete", model.table.__table__, applied.row_id, note=_REBUILDS, tenant_id=tenant_id
-                    )
+                    table, owner = model.table.__table__, None if model.is_platforms else tenant_id
+                    audit.note(session, "delete", table, applied.row_id, note=_REBUILDS, tenant_id=owner)
             twins = None if model.twins is None else with_disabled(model.twins(tenant_id, fields))
             twin: int | None = None if twins is None else session.scalars(twins).first()
             if twin is not None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 import messaging
 from messaging import tenancy
+from messaging.audit import trail
 from messaging.db.active import with_disabled
 from messaging.db.encryption import decrypt
 from messaging.db.session import transaction
@@ -158,6 +159,22 @@ def test_a_rebuild_makes_anew_what_the_seeds_made_under_the_same_ids_and_nothing
         assert len(session.scalars(select(MailSendServerConfig)).all()) == 1
         assert len(session.scalars(select(SeedLedger)).all()) == 3
     assert the_template(session, 8).name == "Welcome"
+
+
+def test_what_a_run_makes_and_a_rebuild_deletes_is_in_the_audit_log(session: Session, seeds: Path) -> None:
+    def noted(tenant_id: int) -> list[tuple[str, str]]:
+        with tenant(tenant_id):
+            return [(line.action, line.target_type) for line in trail.page(session)[::-1]]
+
+    provision(session, 7, seeds)
+    made = [*noted(7), *noted(PLATFORM_TENANT_ID)]
+    assert {action for action, _ in made} == {"create"}
+    assert ("create", "tenant_message_quota") in noted(PLATFORM_TENANT_ID)
+    provision(session, 7, seeds)
+    assert [*noted(7), *noted(PLATFORM_TENANT_ID)] == made
+    provision(session, 7, seeds, rebuild=True)
+    again = [*noted(7), *noted(PLATFORM_TENANT_ID)]
+    assert sorted(again) == sorted([*made, *made, *(("delete", table) for _, table in made)])
 
 
 def test_a_row_of_the_tenants_own_is_kept_and_is_not_the_seeds_to_rebuild(session: Session, seeds: Path) -> None:
