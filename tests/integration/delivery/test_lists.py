@@ -293,6 +293,7 @@ PLANS: list[tuple[dict[str, Any], str, int]] = [
 ]
 
 
+@pytest.mark.postgres16
 def test_a_page_reads_by_an_index_no_more_than_it_may(history: Engine) -> None:
     for source in (mails.LINES, texts.LINES):
         for asked, index, rows in PLANS:
@@ -304,6 +305,7 @@ def test_a_page_reads_by_an_index_no_more_than_it_may(history: Engine) -> None:
             assert min(rows, 5) <= read_rows(nodes) <= max(rows, 10), told
 
 
+@pytest.mark.postgres16
 def test_a_page_far_back_reads_as_much_as_the_first_one(history: Engine) -> None:
     with Session(history) as session, tenancy.all_tenants():
         found = session.execute(
@@ -320,6 +322,7 @@ def test_a_page_far_back_reads_as_much_as_the_first_one(history: Engine) -> None
         assert read_rows(nodes) == rows
 
 
+@pytest.mark.postgres16
 def test_a_number_is_found_by_its_index(history: Engine) -> None:
     nodes = scans(history, texts.LINES, RecordFilter(recipient="+491511000001"), scan_rows=500)
     assert {node["Index Name"] for node in nodes} == {"ix_sms_send_number"}
