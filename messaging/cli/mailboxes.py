@@ -214,6 +214,16 @@ def default(mailbox_id: MailboxId, tenant: Tenant = None) -> None:
     typer.echo(f"mailbox {mailbox_id} is the default")
 
 
+@mailbox.command()
+def delete(mailbox_id: MailboxId, tenant: Tenant = None) -> None:
+    """Delete a mailbox and how far it was read; the mails that came from it stay."""
+    from messaging import api
+
+    with acting_for(tenant):
+        api.delete_mailbox(mailbox_id)
+    typer.echo(f"mailbox {mailbox_id} is deleted; the mails that came from it stay")
+
+
 def _switch(mailbox_id: int, tenant: str | None, *, is_active: bool) -> None:
     from messaging import api
 

@@ -174,6 +174,16 @@ def enable(provider_id: ProviderId, tenant: Tenant = None) -> None:
     typer.echo(f"SMS provider {provider_id} is enabled")
 
 
+@provider.command()
+def delete(provider_id: ProviderId, tenant: Tenant = None) -> None:
+    """Delete a provider with its routes; what still has to go out by it fails. Disable it to let that go out."""
+    from messaging import api
+
+    with acting_for(tenant):
+        api.delete_sms_provider(provider_id)
+    typer.echo(f"SMS provider {provider_id} is deleted; what still has to go out by it fails")
+
+
 def _switch(provider_id: int, tenant: str | None, *, is_active: bool) -> None:
     from messaging import api
 

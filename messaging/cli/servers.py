@@ -207,6 +207,16 @@ def default(server_id: ServerId, tenant: Tenant = None) -> None:
     typer.echo(f"mail server {server_id} is the default")
 
 
+@server.command()
+def delete(server_id: ServerId, tenant: Tenant = None) -> None:
+    """Delete a server; what still has to go out by it fails. Disable it instead to let that go out."""
+    from messaging import api
+
+    with acting_for(tenant):
+        api.delete_mail_server(server_id)
+    typer.echo(f"mail server {server_id} is deleted; what still has to go out by it fails")
+
+
 def _switch(server_id: int, tenant: str | None, *, is_active: bool) -> None:
     from messaging import api
 

@@ -41,6 +41,7 @@ class _Templates:
     variables: "Callable[..., list[TemplateVariable]]"
     import_folder: "Callable[..., list[TemplateChange]]"
     export_folder: "Callable[..., list[Path]]"
+    delete: "Callable[..., None]"
 
 
 def _of(channel: str | None) -> _Templates:
@@ -57,6 +58,7 @@ def _of(channel: str | None) -> _Templates:
             api.list_sms_template_variables,
             api.import_sms_templates,
             api.export_sms_templates,
+            api.delete_sms_template,
         )
     return _Templates(
         MAIL_TEMPLATES,
@@ -66,6 +68,7 @@ def _of(channel: str | None) -> _Templates:
         api.list_template_variables,
         api.import_mail_templates,
         api.export_mail_templates,
+        api.delete_mail_template,
     )
 
 
@@ -110,6 +113,20 @@ def show(
     for column, name in kind.source_files.items():
         if fields[column] is not None:
             _print_part(name, fields[column])
+
+
+@template.command()
+def delete(
+    template_id: Annotated[
+        int, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID", help="The template's id.")
+    ],
+    channel: Channel = None,
+    tenant: Tenant = None,
+) -> None:
+    """Delete a template; messages that name it and are not prepared yet fail, what is prepared goes out."""
+    with acting_for(tenant):
+        _of(channel).delete(template_id)
+    typer.echo(f"{_of(channel).kind.what} {template_id} is deleted")
 
 
 @template.command()

@@ -190,7 +190,7 @@ def test_a_numbers_way_is_explained(run: Run) -> None:
     assert "phone_number" in err
 
 
-@pytest.mark.parametrize("command", ["test", "disable", "enable", "change"])
+@pytest.mark.parametrize("command", ["test", "disable", "enable", "change", "delete"])
 def test_a_provider_that_is_not_there_is_one_line(run: Run, command: str) -> None:
     assert run("provider", command, 5) == (2, "", "messaging: no SMS provider 5\n")
     assert "'x'" in run("provider", command, "x")[2]

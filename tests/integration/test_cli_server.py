@@ -130,7 +130,7 @@ def test_a_password_given_in_the_wrong_place_is_not_repeated(run: Run) -> None:
     assert "s3cret" not in err
 
 
-@pytest.mark.parametrize("command", ["test", "disable", "enable", "default"])
+@pytest.mark.parametrize("command", ["test", "disable", "enable", "default", "delete"])
 def test_a_server_that_is_not_there_is_one_line(run: Run, command: str) -> None:
     assert run(command, 5) == (2, "", "messaging: no mail server 5\n")
     assert "'x'" in run(command, "x")[2]
@@ -155,9 +155,19 @@ def test_each_tenant_keeps_its_own_and_the_platform_its_own(run: Run, monkeypatc
     own, platforms = add(run, "--tenant", 7), add(run, "--tenant", -1)
     assert [line["id"] for line in listed(run, "--tenant", 7)] == [own]
     assert {line["tenant_id"] for line in listed(run, "--tenant", "all")} == {7, -1}
-    for command in ("test", "disable", "enable", "default"):
+    for command in ("test", "disable", "enable", "default", "delete"):
         code, out, err = run(command, platforms, "--tenant", 7)
         assert (code, out) == (2, "")
         assert "belongs to the platform" in err
         assert run(command, own, "--tenant", 8)[2] == f"messaging: no mail server {own}\n"
     assert "--tenant" in run("list")[2]
+
+
+def test_a_deleted_server_is_gone(run: Run) -> None:
+    config_id = add(run)
+    assert run("delete", config_id) == (
+        0,
+        f"mail server {config_id} is deleted; what still has to go out by it fails\n",
+        "",
+    )
+    assert listed(run, "--all") == []

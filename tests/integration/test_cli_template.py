@@ -231,3 +231,12 @@ def test_a_template_of_text_messages_that_cannot_be_is_refused_in_a_line(
     folder.mkdir(parents=True)
     (folder / "template.yaml").write_text("code: bad\nname: Bad\nto_gsm: 7\n")
     assert "bad/template.yaml" in refused("template", "import", folder.parent, "--channel", "sms")
+
+
+def test_a_deleted_template_is_gone(run: Run, refused: Refused, folder: Path) -> None:
+    run("template", "import", folder)
+    [line] = json.loads(run("template", "list", "--json")[1])
+    assert run("template", "delete", line["id"]) == (0, f"mail template {line['id']} is deleted\n", "")
+    assert run("template", "list", "--all") == (0, "no templates\n", "")
+    assert f"no mail template {line['id']}" in refused("template", "delete", line["id"])
+    assert "no SMS template 5" in refused("template", "delete", 5, "--channel", "sms")
