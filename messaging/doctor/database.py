@@ -13,6 +13,7 @@ from messaging.db import schema
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.db.engine import check_server, create_engine
+from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, DeadLetterSource, DeadLetterStatus
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from messaging.doctor.findings import ANSWER_SECONDS, MAX_NAMED, Finding, Findings, Level
 from messaging.doctor.mailboxes import look_at_mailboxes
@@ -26,6 +27,9 @@ from messaging.webhooks.models import WebhookEndpoint
 
 #: Records among which a use of mailing lists is looked for.
 NEWEST_RECORDS = 10_000
+
+#: Pending dead letters that are counted.
+MAX_COUNTED = 10_000
 
 #: Seconds from which an open transaction's snapshot slows the claim.
 OLD_TRANSACTION_SECONDS = 60.0
@@ -75,6 +79,7 @@ def _look(settings: Settings, engine: Engine, old_transaction_seconds: float) ->
             yield from _line(settings, connection, channel)
             yield _stuck(settings, connection, channel)
         yield _transactions(connection, old_transaction_seconds)
+        yield from _dead_letters(connection)
         yield from look_at_mailboxes(settings, connection)
     with Session(engine) as session:
         yield from _servers(settings, session)
@@ -134,6 +139,21 @@ def _transactions(connection: Connection, old_seconds: float) -> Finding:
             "old snapshots slow every tick: find it in pg_stat_activity or pg_prepared_xacts, and end it",
         )
     return Finding("transactions", Level.OK, detail)
+
+
+def _dead_letters(connection: Connection) -> Findings:
+    """Nothing where each was seen to. Counted up to a cap, as they may be many."""
+    t = DEAD_LETTER_MESSAGE.c
+    pending = select(t.source).where(t.status == DeadLetterStatus.PENDING).limit(MAX_COUNTED).subquery()
+    rows = connection.execute(select(pending.c.source, func.count().label("pending")).group_by(pending.c.source))
+    counts = {row.source: row.pending for row in rows}
+    if not counts:
+        return
+    sends, messages = counts.get(DeadLetterSource.SEND_EXHAUSTED, 0), counts.get(DeadLetterSource.BROKER_POISON, 0)
+    more = " at least" if sends + messages >= MAX_COUNTED else ""
+    detail = f"pending are{more} {sends} sends without attempts left, {messages} messages that no worker could process"
+    advice = "messaging dead-letter list, then retry the records, and resolve or discard each"
+    yield Finding("dead letters", Level.WARN, detail, advice)
 
 
 def _servers(settings: Settings, session: Session) -> Findings:

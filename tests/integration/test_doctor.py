@@ -16,6 +16,7 @@ from messaging import doctor, tenancy
 from messaging.channels import CHANNELS
 from messaging.clock import utc_now
 from messaging.db.session import transaction
+from messaging.delivery.dead_letter import DeadLetterMessage
 from messaging.delivery.hints import WorkerHints
 from messaging.doctor import Finding, Level, brokers, examine
 from messaging.embedded import Postgres, Valkey, free_port
@@ -286,6 +287,23 @@ def test_tenants_need_a_default_of_the_platform(make_settings: MakeSettings, eng
         with tenancy.tenant(tenant_id), transaction(engine) as session:
             session.add(MailSendServerConfig(name="out", **server))
         assert look(settings, "mail server").level is level
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_dead_letters_that_nobody_has_seen_to_are_counted(settings: Settings, engine: Engine) -> None:
+    def store(source: str, status: str) -> None:
+        with transaction(engine) as session:
+            session.add(DeadLetterMessage(source=source, status=status, event_type="x", payload={}))
+
+    store("BROKER_POISON", "RESOLVED")
+    store("SEND_EXHAUSTED", "DISCARDED")
+    assert "dead letters" not in [finding.check for finding in examine(settings)]
+    for source in ("BROKER_POISON", "SEND_EXHAUSTED", "SEND_EXHAUSTED"):
+        store(source, "PENDING")
+    found = look(settings, "dead letters")
+    assert found.level is Level.WARN
+    assert found.detail == "pending are 2 sends without attempts left, 1 messages that no worker could process"
+    assert "messaging dead-letter list" in found.advice
 
 
 @pytest.mark.usefixtures("redis_client")
