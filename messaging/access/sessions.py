@@ -3,12 +3,13 @@
 Signing in names no tenant, so these are statements on tables, which see all of them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
+from messaging import audit, tenancy
 from messaging.access import passwords, secrets
 from messaging.access.models import Operator, OperatorSession
 from messaging.access.roles import Role
@@ -39,7 +40,7 @@ def sign_in(engine: Engine, user_name: str, password: str, *, hours: float) -> s
     """
     with engine.connect() as connection:
         found = connection.execute(
-            select(_o.id, _o.tenant_id, _o.password_hash).where(
+            select(_o.id, _o.tenant_id, _o.user_name, _o.password_hash).where(
                 _o.user_name == user_name.strip().lower(), _o.active.is_(True)
             )
         ).one_or_none()
@@ -71,6 +72,9 @@ def sign_in(engine: Engine, user_name: str, password: str, *, hours: float) -> s
         # Signing in is no change of the row.
         signed_in = update(_OPERATOR).where(_o.id == found.id).values(last_signed_in_at=now, updated_at=_o.updated_at)
         connection.execute(signed_in)
+        who = replace(tenancy.current(), actor=f"operator:{found.id}", user_name=found.user_name)
+        with tenancy.acting_as(who):
+            audit.note(connection, "sign in", _OPERATOR, found.id, tenant_id=found.tenant_id)
     return token
 
 

@@ -1,5 +1,7 @@
 """`/session`: an operator signs in, sees who is signed in, changes the password, signs out; a cookie holds it."""
 
+import logging
+
 from fastapi import Request, Response
 from pydantic import Field
 
@@ -14,6 +16,8 @@ from messaging.web.api.resource import ProcessSettings, Resource, needs, open_to
 from messaging.web.api.shapes import Given, Id, Shown, TenantId, Text, Time, UserId
 from messaging.web.errors import ApiError, Problem, invalid, unauthenticated
 from messaging.web.sign_in import COOKIE, clear_cookie, set_cookie
+
+logger = logging.getLogger(__name__)
 
 routes = Resource("access")
 
@@ -61,6 +65,8 @@ def sign_in(request: Request, given: SignIn, settings: ProcessSettings) -> Respo
     state.attempts.count(request, given.user_name)
     token = sessions.sign_in(state.engine, given.user_name, given.password, hours=settings.api.session_hours)
     if token is None:
+        # Without the name: people type passwords there.
+        logger.warning("a sign-in was refused", extra={"client": request.client.host if request.client else None})
         raise ApiError(401, _WRONG)
     response = Response(_shown(request, token).model_dump_json(), 201, media_type="application/json")
     set_cookie(response, token, settings)

@@ -95,6 +95,16 @@ def test_a_wrong_password_and_an_unknown_name_are_told_alike(
     assert "set-cookie" not in answer.headers
 
 
+def test_a_sign_in_is_in_the_audit_log(browse: Browse, engine: Engine, operator_id: int) -> None:
+    browse()
+
+    with engine.connect() as connection:
+        noted = connection.execute(
+            text("SELECT tenant_id, actor, actor_name, target_id FROM audit_log WHERE action = 'sign in'")
+        ).all()
+    assert noted == [(7, f"operator:{operator_id}", "ann", operator_id)]
+
+
 def test_an_operator_without_a_password_does_not_sign_in(client: MakeClient) -> None:
     with tenancy.tenant(7):
         access.add_operator("ben")
