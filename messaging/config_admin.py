@@ -137,9 +137,17 @@ def new(kind: Kind[Any], fields: Mapping[str, Any]) -> Any:
     Raises:
         ConfigRejected: A field cannot be saved, or does not fit another one.
     """
-    values = kind.check(dict.fromkeys(kind.fields) | dict(kind.defaults) | dict(fields))
-    kind.check_together(values)
-    return kind.model(**values, **created())
+    return kind.model(**_whole(kind, fields), **created())
+
+
+def twin_of(kind: Kind[Any], fields: Mapping[str, Any]) -> Select[Any] | None:
+    """Finds the id of the row that a new one of these fields would stand beside; None: there may be any number.
+
+    Raises: as `new`.
+    """
+    if kind.twin is None:
+        return None
+    return kind.twin(_whole(kind, fields)).statement.with_only_columns(kind.model.id)
 
 
 def add(session: Session, kind: Kind[Any], fields: Mapping[str, Any]) -> int:
@@ -270,6 +278,13 @@ def rows(
 def sortable(kind: Kind[Any]) -> tuple[str, ...]:
     """The fields by which a list of them can be sorted."""
     return tuple(name for name in kind.line.__dataclass_fields__ if name in kind.table.c)
+
+
+def _whole(kind: Kind[Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a new row, checked."""
+    values = kind.check(dict.fromkeys(kind.fields) | dict(kind.defaults) | dict(fields))
+    kind.check_together(values)
+    return values
 
 
 def _columns(kind: Kind[Any]) -> list[SQLColumnExpression[Any]]:

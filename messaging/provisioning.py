@@ -158,8 +158,8 @@ class _Run:
                 if deleted.rowcount:
                     table, owner = model.table.__table__, None if model.is_platforms else tenant_id
                     audit.note(session, "delete", table, applied.row_id, note=_REBUILDS, tenant_id=owner)
-            twins = None if model.twins is None else with_disabled(model.twins(tenant_id, fields))
-            twin: int | None = None if twins is None else session.scalars(twins).first()
+            twins = model.twins(tenant_id, fields)
+            twin: int | None = None if twins is None else session.scalars(with_disabled(twins)).first()
             if twin is not None:
                 self._kept[seed.model, seed.key] = twin
             row = None if twin is not None else model.new(tenant_id, fields)

@@ -3,27 +3,24 @@
 What a row names by its id, a seed names by the seed of that row: ids are those of one database.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Select, select
 
+from messaging import config_admin
+from messaging.config_admin import Kind
 from messaging.errors import ConfigRejected
 from messaging.mail.models import MailSendServerConfig, MailTemplate
-from messaging.mail.server_admin import new_server
-from messaging.mail.server_checks import SECRET_FIELDS, ServerFields
-from messaging.mail.template_checks import DEFAULTS, FIELDS, check_template
+from messaging.mail.server_admin import SERVERS
+from messaging.mail.template_admin import TEMPLATES as MAIL_TEMPLATES
 from messaging.quota import TenantMessageQuota
 from messaging.settings import MAX_STORABLE_COUNT
 from messaging.sms.models import SmsProviderConfig, SmsProviderRegion, SmsTemplate, SmsTemplateProviderBinding
-from messaging.sms.provider_admin import new_provider
-from messaging.sms.provider_checks import SECRET_FIELDS as PROVIDER_SECRETS
-from messaging.sms.provider_checks import ProviderFields
-from messaging.sms.route_checks import BindingFields, RouteFields, checked_binding, checked_route
-from messaging.sms.template_checks import DEFAULTS as SMS_DEFAULTS
-from messaging.sms.template_checks import FIELDS as SMS_FIELDS
-from messaging.sms.template_checks import check_template as check_sms_template
+from messaging.sms.provider_admin import PROVIDERS
+from messaging.sms.route_admin import BINDINGS, ROUTES
+from messaging.sms.template_admin import TEMPLATES as SMS_TEMPLATES
 
 #: The field whose single values may be secrets.
 EXT_CONFIG = "ext_config"
@@ -40,22 +37,12 @@ class Model:
     new: Callable[[int, dict[str, Any]], Any]
     #: Of rows that agree in this field a tenant has one; None: any number.
     unique_field: str | None
-    #: Finds a row that no second may stand beside; None: there may be any number.
-    twins: Callable[[int, dict[str, Any]], Select[Any]] | None
+    #: Finds a row that no second may stand beside; answers None where there may be any number.
+    twins: Callable[[int, dict[str, Any]], Select[Any] | None]
     #: Whose rows they are: the tenant's, or the platform's about the tenant.
     is_platforms: bool = False
     #: Fields that hold the id of another row: its table, and whether it may be the platform's.
     references: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-
-
-def _new_template(_tenant_id: int, fields: dict[str, Any]) -> MailTemplate:
-    whole = dict.fromkeys(FIELDS) | DEFAULTS | fields
-    check_template(whole)
-    return MailTemplate(**whole)
-
-
-def _new_server(_tenant_id: int, fields: dict[str, Any]) -> MailSendServerConfig:
-    return new_server(**cast("ServerFields", fields))
 
 
 def _new_quota(tenant_id: int, fields: dict[str, Any]) -> TenantMessageQuota:
@@ -65,35 +52,22 @@ def _new_quota(tenant_id: int, fields: dict[str, Any]) -> TenantMessageQuota:
     return TenantMessageQuota(tenant_id=tenant_id, **fields)
 
 
-def _new_sms_template(_tenant_id: int, fields: dict[str, Any]) -> SmsTemplate:
-    whole = dict.fromkeys(SMS_FIELDS) | dict(SMS_DEFAULTS) | fields
-    check_sms_template(whole)
-    return SmsTemplate(**whole)
-
-
-def _new_route(_tenant_id: int, fields: dict[str, Any]) -> SmsProviderRegion:
-    given = {"region_code": None} | fields
-    return SmsProviderRegion(**checked_route(given))
-
-
-def _routes_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
-    row = _new_route(_tenant_id, fields)
-    t = SmsProviderRegion
-    return select(t.id).where(t.provider_config_id == row.provider_config_id, t.region_code == row.region_code)
-
-
-def _new_binding(_tenant_id: int, fields: dict[str, Any]) -> SmsTemplateProviderBinding:
-    given = {"region_code": None} | fields
-    return SmsTemplateProviderBinding(**checked_binding(given))
-
-
-def _bindings_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
-    row = _new_binding(_tenant_id, fields)
-    t = SmsTemplateProviderBinding
-    return select(t.id).where(
-        t.template_id == row.template_id,
-        t.provider_config_id == row.provider_config_id,
-        t.region_code == row.region_code,
+def _kept(
+    kind: Kind[Any],
+    *,
+    left_out: Collection[str] = (),
+    unique_field: str | None = None,
+    references: Mapping[str, tuple[str, bool]] | None = None,
+) -> Model:
+    """Rows that operators keep, too."""
+    return Model(
+        kind.model,
+        tuple(name for name in kind.fields if name not in left_out),
+        kind.secrets - {EXT_CONFIG},
+        lambda _tenant_id, fields: config_admin.new(kind, fields),
+        unique_field,
+        lambda _tenant_id, fields: config_admin.twin_of(kind, fields),
+        references=references or {},
     )
 
 
@@ -101,17 +75,8 @@ def _bindings_of(_tenant_id: int, fields: dict[str, Any]) -> Select[Any]:
 _IDS = ("preferred_server_config_id", "attachments")
 
 MODELS = {
-    MailTemplate.__tablename__: Model(
-        MailTemplate,
-        tuple(name for name in FIELDS if name not in _IDS),
-        frozenset(),
-        _new_template,
-        "code",
-        lambda _tenant_id, fields: select(MailTemplate.id).where(MailTemplate.code == fields["code"]),
-    ),
-    MailSendServerConfig.__tablename__: Model(
-        MailSendServerConfig, tuple(ServerFields.__annotations__), SECRET_FIELDS, _new_server, None, None
-    ),
+    MailTemplate.__tablename__: _kept(MAIL_TEMPLATES, left_out=_IDS, unique_field="code"),
+    MailSendServerConfig.__tablename__: _kept(SERVERS),
     TenantMessageQuota.__tablename__: Model(
         TenantMessageQuota,
         ("mail_monthly_limit", "sms_monthly_limit"),
@@ -121,38 +86,13 @@ MODELS = {
         lambda tenant_id, _fields: select(TenantMessageQuota.id).where(TenantMessageQuota.tenant_id == tenant_id),
         is_platforms=True,
     ),
-    SmsProviderConfig.__tablename__: Model(
-        SmsProviderConfig,
-        tuple(ProviderFields.__annotations__),
-        PROVIDER_SECRETS - {EXT_CONFIG},
-        lambda _tenant_id, fields: new_provider(**cast("ProviderFields", fields)),
-        None,
-        None,
+    SmsProviderConfig.__tablename__: _kept(PROVIDERS),
+    SmsTemplate.__tablename__: _kept(SMS_TEMPLATES, unique_field="code"),
+    SmsProviderRegion.__tablename__: _kept(
+        ROUTES, references={"provider_config_id": (SmsProviderConfig.__tablename__, False)}
     ),
-    SmsTemplate.__tablename__: Model(
-        SmsTemplate,
-        SMS_FIELDS,
-        frozenset(),
-        _new_sms_template,
-        "code",
-        lambda _tenant_id, fields: select(SmsTemplate.id).where(SmsTemplate.code == fields["code"]),
-    ),
-    SmsProviderRegion.__tablename__: Model(
-        SmsProviderRegion,
-        tuple(RouteFields.__annotations__),
-        frozenset(),
-        _new_route,
-        None,
-        _routes_of,
-        references={"provider_config_id": (SmsProviderConfig.__tablename__, False)},
-    ),
-    SmsTemplateProviderBinding.__tablename__: Model(
-        SmsTemplateProviderBinding,
-        tuple(BindingFields.__annotations__),
-        frozenset(),
-        _new_binding,
-        None,
-        _bindings_of,
+    SmsTemplateProviderBinding.__tablename__: _kept(
+        BINDINGS,
         references={
             "template_id": (SmsTemplate.__tablename__, False),
             "provider_config_id": (SmsProviderConfig.__tablename__, True),

@@ -103,16 +103,6 @@ def add_server(session: Session, **fields: Unpack[ServerFields]) -> int:
     return config_admin.add(session, SERVERS, fields)
 
 
-def new_server(**fields: Unpack[ServerFields]) -> MailSendServerConfig:
-    """A server with these fields, not in a session yet.
-
-    Raises:
-        ConfigRejected: As `add_server`.
-    """
-    row: MailSendServerConfig = config_admin.new(SERVERS, fields)
-    return row
-
-
 def change_server(session: Session, config_id: int, **fields: Unpack[ServerFields]) -> None:
     """Change the fields that are given; a secret that is not given stays, None takes it away.
 

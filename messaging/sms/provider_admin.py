@@ -87,16 +87,6 @@ def add_provider(session: Session, **fields: Unpack[ProviderFields]) -> int:
     return config_admin.add(session, PROVIDERS, fields)
 
 
-def new_provider(**fields: Unpack[ProviderFields]) -> SmsProviderConfig:
-    """A provider with these fields, not in a session yet.
-
-    Raises:
-        ConfigRejected: As `add_provider`.
-    """
-    row: SmsProviderConfig = config_admin.new(PROVIDERS, fields)
-    return row
-
-
 def change_provider(session: Session, config_id: int, **fields: Unpack[ProviderFields]) -> None:
     """Change the fields that are given; a secret that is not given stays, None takes it away.
 

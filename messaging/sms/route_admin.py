@@ -115,6 +115,8 @@ def _like_binding(row: Mapping[str, Any]) -> Twin:
     return Twin(same, "region_code", f"there is {what} for it already")
 
 
+#: What stands where nothing is given.
+_DEFAULTS: Mapping[str, Any] = {"priority": 100, "active": True}
 _OF_ROUTE = _P.id == _R.provider_config_id
 _OF_BINDING = _P.id == _B.provider_config_id
 
@@ -123,7 +125,7 @@ ROUTES = Kind(
     model=_R,
     line=RouteLine,
     fields=tuple(RouteFields.__annotations__),
-    defaults={},
+    defaults=_DEFAULTS,
     check=checked_route,
     check_references=_check_route,
     order=("tenant_id", "region_code", "priority"),
@@ -140,7 +142,7 @@ BINDINGS = Kind(
     model=_B,
     line=BindingLine,
     fields=tuple(BindingFields.__annotations__),
-    defaults={},
+    defaults=_DEFAULTS,
     check=checked_binding,
     check_references=_check_binding,
     order=("tenant_id", "template_id", "priority"),
