@@ -99,7 +99,7 @@ class Envelope:
             self._warned_at, self._refused = now, 0
 
     def _log(self, scope: Scope, status: int, began: float) -> None:
-        route = getattr(scope.get("route"), "path", None)
+        route = getattr(scope.get("route"), "path_format", None)
         seconds = self._ticker() - began
         if scope["path"] not in PROBES:
             metrics.http_request(scope["method"], route, status, seconds)

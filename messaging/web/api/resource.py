@@ -14,10 +14,12 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.params import Depends as DependsParam
 from pydantic import TypeAdapter
 from sqlalchemy.orm import Session
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response
 
 from messaging.access.roles import PERMISSIONS, Permission, Role
 from messaging.settings import Settings
+from messaging.web.api.shapes import Id
 from messaging.web.auth import Identity
 from messaging.web.errors import ApiError, Problem, unauthenticated
 from messaging.web.paths import BASE
@@ -116,6 +118,21 @@ def problems(statuses: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem, "description": text} for status, text in sorted(statuses.items())}
 
 
+class _IdConvertor(Convertor[str]):
+    """A part of a path that may be an id: `/messages/batch` is then none of `/messages/{id}`, whatever the method."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("id", _IdConvertor())
+
+
 class Resource(APIRouter):
     """The routes of one resource, below `BASE`. Every route says whom it is for: `needs(...)` or `open_to_all()`."""
 
@@ -140,6 +157,9 @@ class Resource(APIRouter):
             "openapi_extra": extra,
             "operation_id": options.get("operation_id") or endpoint.__name__,
         }
+        for name, parameter in inspect.signature(endpoint).parameters.items():
+            if parameter.annotation is Id:
+                path = path.replace(f"{{{name}}}", f"{{{name}:id}}")
         super().add_api_route(path, _in_one_hop(endpoint, status_code), **options)
 
 

@@ -51,6 +51,12 @@ def test_a_refused_method_is_answered_with_those_there_are(client: MakeClient) -
     assert client().put(TOKENS).headers["allow"] == "GET, POST"
 
 
+def test_a_path_of_words_is_not_that_of_an_id(client: MakeClient) -> None:
+    answer = client().get("/api/v1/mail/messages/batch")
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+
+
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000, b'{"name": NaN}', b"null", b"[]"])
 def test_a_body_that_is_no_json_of_ours_is_refused_and_not_repeated(client: MakeClient, body: bytes) -> None:
     answer = client().post(TOKENS, content=body, headers={"content-type": "application/json"})
