@@ -41,7 +41,7 @@ NOT_NOTED = {
     **dict.fromkeys(
         ("mark_my_notification_read", "mark_my_inbox_read"), "a person's own inbox, of the application's users"
     ),
-    **dict.fromkeys(("sign_in", "sign_out"), "a session of one's own; the operator's row says when the last began"),
+    "sign_out": "the end of a session of one's own, which ends by itself as well",
 }
 
 
@@ -168,7 +168,7 @@ CASES = {
 }
 
 #: Called by a person who is signed in, in a test of their own.
-BY_A_PERSON = {"change_own_password"}
+BY_A_PERSON = {"change_own_password", "sign_in"}
 
 
 def test_every_unsafe_operation_is_noted_or_says_why_not() -> None:
@@ -230,12 +230,13 @@ def test_what_an_operator_does_is_noted(name: str, client: MakeClient, engine: E
     assert PASSWORD not in str(line)
 
 
-def test_a_person_who_changes_their_own_password_is_noted(client: MakeClient, engine: Engine) -> None:
+def test_a_person_who_signs_in_and_changes_their_own_password_is_noted(client: MakeClient, engine: Engine) -> None:
     with tenancy.tenant(7):
         operator_id = access.add_operator("ann", password=PASSWORD, role=Role.OPERATOR, display_name="Ann")
     browser = client(None)
     assert browser.post("/api/v1/session", json={"user_name": "ann", "password": PASSWORD}).is_success
-    before = max(line.id for line in _noted(engine, 0))
+    signed_in = _noted(engine, 0)[-1]
+    assert (signed_in.action, signed_in.target_type, signed_in.target_id) == ("sign in", "operator", operator_id)
 
     changed = browser.post(
         "/api/v1/session/password",
@@ -244,7 +245,7 @@ def test_a_person_who_changes_their_own_password_is_noted(client: MakeClient, en
     )
 
     assert changed.is_success, changed.text
-    [line] = _noted(engine, before)
+    [line] = _noted(engine, signed_in.id)
     assert (line.action, line.target_id, line.actor) == ("set password", operator_id, f"operator:{operator_id}")
     assert (line.actor_name, line.tenant_id) == ("Ann", 7)
     assert PASSWORD not in str(line)
