@@ -7,7 +7,6 @@ from typing import Annotated, Any, BinaryIO, Literal, cast
 
 from fastapi import Body, Query
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.background import BackgroundTask
 from starlette.responses import Response, StreamingResponse
 
 from messaging import api
@@ -183,17 +182,22 @@ def import_suppressions(
 def export_suppressions(session: DbSession, query: Annotated[ExportQuery, Query()]) -> Response:
     """The whole list as a CSV file that an import reads; what a spreadsheet would run begins with an apostrophe."""
     file = cast("BinaryIO", SpooledTemporaryFile(_MAX_MEMORY_OCTETS))  # noqa: SIM115 - closed once it is sent
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    api.export_suppressions(text, with_lifted=query.lifted, session=session)
-    text.detach()
+    try:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        api.export_suppressions(text, with_lifted=query.lifted, session=session)
+        text.detach()
+    except BaseException:
+        file.close()
+        raise
     file.seek(0)
 
     def chunks() -> Iterator[bytes]:
-        while chunk := file.read(_CHUNK_OCTETS):
-            yield chunk
+        with file:
+            while chunk := file.read(_CHUNK_OCTETS):
+                yield chunk
 
     headers = {"content-disposition": 'attachment; filename="suppressions.csv"'}
-    return StreamingResponse(chunks(), 200, headers, "text/csv; charset=utf-8", BackgroundTask(file.close))
+    return StreamingResponse(chunks(), 200, headers, "text/csv; charset=utf-8")
 
 
 @routes.post("/suppressions/{entry_id}/lift", dependencies=[needs(Permission.OPERATE)])
