@@ -47,7 +47,7 @@ def list_mails(
     limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 50,
     before: Annotated[
         int | None,
-        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this mail, the last one shown."),
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this mail, as told at the end."),
     ] = None,
     as_json: AsJson = False,
     tenant: AnyTenant = None,

@@ -41,7 +41,7 @@ def list_entries(
     limit: Annotated[int, typer.Option(parser=whole_number(1, MAX_PAGE), metavar="N", help="At most so many.")] = 50,
     before: Annotated[
         int | None,
-        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this entry, the last one shown."),
+        typer.Option(parser=whole_number(1, MAX_ID), metavar="ID", help="Go on below this entry, as told at the end."),
     ] = None,
     as_json: AsJson = False,
     tenant: AnyTenant = None,
