@@ -159,7 +159,7 @@ if TYPE_CHECKING:
         which_provider,
     )
     from messaging.audit.trail import AuditLine
-    from messaging.config_admin import Active, Lines
+    from messaging.config_lists import Active, Lines
     from messaging.db.borrowed import session_over
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.checking import Finding, Severity
@@ -289,7 +289,7 @@ _HOME = {
     "messaging.delivery.triage": ("DeadLetter", "DeadLetterLine"),
     "messaging.delivery.dead_letter": ("DeadLetterSource", "DeadLetterStatus"),
     "messaging.audit.trail": ("AuditLine",),
-    "messaging.config_admin": ("Active", "Lines"),
+    "messaging.config_lists": ("Active", "Lines"),
     "messaging.mail.server_admin": ("Sender", "ServerLine"),
     "messaging.mail.template_admin": ("TemplateDetail", "TemplateLine", "TemplateSummary"),
     "messaging.mail.template_tools": ("TemplatePreview", "switch_body_mode"),

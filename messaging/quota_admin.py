@@ -11,8 +11,9 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin, field_checks, tenancy
-from messaging.config_admin import Kind, Lines, ListFields, Twin
+from messaging import config_admin, config_lists, field_checks, tenancy
+from messaging.config_kinds import Kind, Twin
+from messaging.config_lists import Lines, ListFields
 from messaging.errors import ConfigRejected
 from messaging.field_checks import number
 from messaging.quota import TenantMessageQuota, require_platform
@@ -112,15 +113,15 @@ def list_quotas(session: Session, tenant_id: int | None = None, **asked: Unpack[
     """The limits of all tenants that have some of their own, by tenant; None is all tenants.
 
     Raises:
-        ValueError, TypeError: As `messaging.config_admin.listed`.
+        ValueError, TypeError: As `messaging.config_lists.listed`.
         TenantMismatch: A tenant asks for it.
     """
     require_platform()
     conditions: list[ColumnElement[bool]] = [] if tenant_id is None else [_Q.tenant_id == tenant_id]
-    return config_admin.listed(session, QUOTAS, asked, *conditions)
+    return config_lists.listed(session, QUOTAS, asked, *conditions)
 
 
 def get_quota(session: Session, quota_id: int) -> QuotaLine:
     """One of them. Raises: RecordNotFound; TenantMismatch, where a tenant asks for it."""
     require_platform()
-    return config_admin.shown(session, QUOTAS, quota_id)
+    return config_lists.shown(session, QUOTAS, quota_id)

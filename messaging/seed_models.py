@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Select, select
 
 from messaging import config_admin
-from messaging.config_admin import Kind
+from messaging.config_kinds import Kind
 from messaging.errors import ConfigRejected
 from messaging.mail.models import MailSendServerConfig, MailTemplate
 from messaging.mail.server_admin import SERVERS

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.mail import connectivity, server_admin
 from messaging.mail.connectivity import Connectivity
 from messaging.mail.server_admin import Sender, ServerLine

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.mail import template_admin, template_tools
 from messaging.mail.template_admin import MailTemplateFields, TemplateDetail, TemplateLine, TemplateSummary
 from messaging.mail.template_files import MAIL_TEMPLATES

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.receive import mailbox_admin
 from messaging.receive.connectivity import MailboxConnectivity, probe_mailbox
 from messaging.receive.fetch import Receiver

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from messaging import quota_admin
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.quota_admin import LimitFields, QuotaLine
 
 

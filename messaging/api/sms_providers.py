@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.sms import connectivity, provider_admin
 from messaging.sms.connectivity import ProviderTest
 from messaging.sms.provider_admin import ProviderCheck, ProviderLine

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session, number_if_given
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.sms import route_admin
 from messaging.sms.regions import Country
 from messaging.sms.route_admin import BindingLine, RouteLine

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.sms import template_admin, template_tools
 from messaging.sms.acceptance import MAX_CONTENT_CHARS
 from messaging.sms.template_admin import SmsTemplateDetail, SmsTemplateFields, SmsTemplateLine, SmsTemplateSummary

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
-from messaging.config_admin import Lines, ListFields
+from messaging.config_lists import Lines, ListFields
 from messaging.db.newest import Page
 from messaging.delivery.status import SendStatus
 from messaging.webhooks import deliveries, endpoint_admin

@@ -9,6 +9,8 @@ _PASSING_STATES = frozenset({"40001", "40P01", "55P03"})
 #: 08 connection, 53 out of resources, 57 operator intervention (a statement time-out among them), 58 system error.
 _AWAY_CLASSES = frozenset({"08", "53", "57", "58"})
 
+_UNIQUE_VIOLATION = "23505"
+
 #: Read-only transaction: a standby answers after a failover.
 _READ_ONLY = "25006"
 
@@ -21,6 +23,11 @@ def sqlstate(exc: SQLAlchemyError) -> str | None:
 def is_passing(exc: SQLAlchemyError) -> bool:
     """Whether two transactions got in each other's way: the statement was rolled back and can be run again at once."""
     return sqlstate(exc) in _PASSING_STATES
+
+
+def is_duplicate(exc: SQLAlchemyError) -> bool:
+    """Whether a row was written where there may be one only and there is one."""
+    return sqlstate(exc) == _UNIQUE_VIOLATION
 
 
 def is_away(exc: SQLAlchemyError) -> bool:

@@ -11,8 +11,9 @@ from typing import Unpack
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin
-from messaging.config_admin import Kind, Lines, ListFields
+from messaging import config_admin, config_lists
+from messaging.config_kinds import Kind
+from messaging.config_lists import Lines, ListFields
 from messaging.mail.models import MailSendServerConfig
 from messaging.mail.server_checks import SECRET_FIELDS, ServerFields, check_together, checked
 
@@ -144,12 +145,12 @@ def delete_server(session: Session, config_id: int) -> None:
 
 def list_servers(session: Session, **asked: Unpack[ListFields]) -> Lines[ServerLine]:
     """The tenant's servers in the order in which they are chosen. Raises: ValueError, TypeError."""
-    return config_admin.listed(session, SERVERS, asked)
+    return config_lists.listed(session, SERVERS, asked)
 
 
 def get_server(session: Session, config_id: int) -> ServerLine:
     """One of them, disabled or not. Raises: RecordNotFound."""
-    return config_admin.shown(session, SERVERS, config_id)
+    return config_lists.shown(session, SERVERS, config_id)
 
 
 def list_senders(session: Session) -> list[Sender]:

@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin
-from messaging.config_admin import Kind, Lines, ListFields, Twin
+from messaging import config_admin, config_lists
+from messaging.config_kinds import Kind, Twin
+from messaging.config_lists import Lines, ListFields
 from messaging.errors import TemplateRejected
 from messaging.mail.models import MailTemplate
 from messaging.mail.template_checks import DEFAULTS, FIELDS, checked
@@ -164,7 +165,7 @@ def delete_template(session: Session, template_id: int) -> None:
 
 def list_templates(session: Session, **asked: Unpack[ListFields]) -> Lines[TemplateLine]:
     """This tenant's templates by code. Raises: ValueError, TypeError."""
-    return config_admin.listed(session, TEMPLATES, asked)
+    return config_lists.listed(session, TEMPLATES, asked)
 
 
 def summaries(session: Session) -> list[TemplateSummary]:

@@ -12,8 +12,9 @@ from typing import Any, Unpack
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin
-from messaging.config_admin import Kind, Lines, ListFields
+from messaging import config_admin, config_lists
+from messaging.config_kinds import Kind
+from messaging.config_lists import Lines, ListFields
 from messaging.db.own_rows import get_own
 from messaging.receive.mailbox_checks import INBOX, SECRET_FIELDS, MailboxFields, check_together, checked
 from messaging.receive.models import MailFetchWatermark, MailReceiveServerConfig
@@ -145,12 +146,12 @@ def delete_mailbox(session: Session, config_id: int) -> None:
 
 def list_mailboxes(session: Session, **asked: Unpack[ListFields]) -> Lines[MailboxLine]:
     """The tenant's mailboxes in the order in which they are polled. Raises: ValueError, TypeError."""
-    return config_admin.listed(session, MAILBOXES, asked)
+    return config_lists.listed(session, MAILBOXES, asked)
 
 
 def get_mailbox(session: Session, config_id: int) -> MailboxLine:
     """One of them, disabled or not. Raises: RecordNotFound."""
-    return config_admin.shown(session, MAILBOXES, config_id)
+    return config_lists.shown(session, MAILBOXES, config_id)
 
 
 def set_mailbox_active(session: Session, config_id: int, is_active: bool) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Unpack
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin
-from messaging.config_admin import Kind, Lines, ListFields
+from messaging import config_admin, config_lists
 from messaging.config_cache import own_config
+from messaging.config_kinds import Kind
+from messaging.config_lists import Lines, ListFields
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable
 from messaging.errors import ConfigRejected, PreparationError
@@ -138,7 +139,7 @@ def list_providers(
 
     Raises: ValueError, TypeError.
     """
-    found = config_admin.rows(session, PROVIDERS, asked)
+    found = config_lists.rows(session, PROVIDERS, asked)
     return Lines([_line(row, public_base_url) for row in found], found.total)
 
 
@@ -148,7 +149,7 @@ def get_provider(session: Session, config_id: int, *, public_base_url: str | Non
     Raises:
         RecordNotFound: No such provider in this tenant.
     """
-    return _line(config_admin.one(session, PROVIDERS, config_id), public_base_url)
+    return _line(config_lists.one(session, PROVIDERS, config_id), public_base_url)
 
 
 def set_provider_active(session: Session, config_id: int, is_active: bool) -> None:

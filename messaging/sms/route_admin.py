@@ -12,8 +12,9 @@ from typing import Any, Unpack
 from sqlalchemy import ColumnElement, and_, exists, select
 from sqlalchemy.orm import Session
 
-from messaging import config_admin, tenancy
-from messaging.config_admin import Kind, Lines, ListFields, Twin
+from messaging import config_admin, config_lists, tenancy
+from messaging.config_kinds import Kind, Twin
+from messaging.config_lists import Lines, ListFields
 from messaging.db.active import with_disabled
 from messaging.db.filters import owning_tenant
 from messaging.db.own_rows import owner_of
@@ -194,19 +195,19 @@ def list_routes(
 
     Raises:
         ConfigRejected: The country is none.
-        ValueError, TypeError: As `messaging.config_admin.listed`.
+        ValueError, TypeError: As `messaging.config_lists.listed`.
     """
     conditions: list[ColumnElement[bool]] = []
     if region_code is not None:
         conditions.append(_R.region_code == checked_region(region_code, is_required=True))
     if provider_config_id is not None:
         conditions.append(_R.provider_config_id == provider_config_id)
-    return config_admin.listed(session, ROUTES, asked, *conditions)
+    return config_lists.listed(session, ROUTES, asked, *conditions)
 
 
 def get_route(session: Session, route_id: int) -> RouteLine:
     """One of them, disabled or not. Raises: RecordNotFound."""
-    return config_admin.shown(session, ROUTES, route_id)
+    return config_lists.shown(session, ROUTES, route_id)
 
 
 def remove_route(session: Session, route_id: int) -> None:
@@ -279,19 +280,19 @@ def list_bindings(
 
     Raises:
         RecordNotFound: No template of this code in this tenant.
-        ValueError, TypeError: As `messaging.config_admin.listed`.
+        ValueError, TypeError: As `messaging.config_lists.listed`.
     """
     conditions: list[ColumnElement[bool]] = []
     if template is not None:
         conditions.append(_B.template_id == _template_id(session, template))
     if provider_config_id is not None:
         conditions.append(_B.provider_config_id == provider_config_id)
-    return config_admin.listed(session, BINDINGS, asked, *conditions)
+    return config_lists.listed(session, BINDINGS, asked, *conditions)
 
 
 def get_binding(session: Session, binding_id: int) -> BindingLine:
     """One of them, disabled or not. Raises: RecordNotFound."""
-    return config_admin.shown(session, BINDINGS, binding_id)
+    return config_lists.shown(session, BINDINGS, binding_id)
 
 
 def remove_binding(session: Session, binding_id: int) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from messaging.db.trouble import is_away, is_passing, is_unfit, sqlstate
+from messaging.db.trouble import is_away, is_duplicate, is_passing, is_unfit
 from messaging.errors import (
     ConfigRejected,
     EntryRejected,
@@ -37,9 +37,6 @@ RETRY_AFTER_SECONDS = 5
 
 #: Longest name of a field that an error repeats: an unknown one is the caller's own text.
 _MAX_FIELD_CHARS = 200
-
-#: SQLSTATE of a second row where there may be one: two requests wrote it at the same time.
-_UNIQUE_VIOLATION = "23505"
 
 #: What a status is called where nothing more is known.
 _CODES = {
@@ -180,6 +177,6 @@ def _of_database(exc: SQLAlchemyError) -> ApiError | None:
     if is_away(exc) or is_passing(exc) or is_unfit(exc):
         logger.error("the database did not take a request", extra={"error": type(exc).__name__})
         return ApiError(503, "the database does not answer", headers={"retry-after": str(RETRY_AFTER_SECONDS)})
-    if sqlstate(exc) == _UNIQUE_VIOLATION:
+    if is_duplicate(exc):
         return ApiError(409, "another request wrote the same at the same time")
     return None

@@ -12,8 +12,9 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import func
 from sqlalchemy.orm import Session
 
-from messaging import config_admin, field_checks
-from messaging.config_admin import Kind, Lines, ListFields
+from messaging import config_admin, config_lists, field_checks
+from messaging.config_kinds import Kind
+from messaging.config_lists import Lines, ListFields
 from messaging.db.encryption import CredentialUnreadable
 from messaging.db.own_rows import TO_CHANGE, get_own, sign
 from messaging.errors import ConfigRejected
@@ -102,12 +103,12 @@ def change_endpoint(
 
 def list_endpoints(session: Session, asked: ListFields) -> Lines[WebhookEndpointLine]:
     """The tenant's endpoints. Raises: ValueError, TypeError, naming what was asked and what is allowed."""
-    return config_admin.listed(session, KIND, asked)
+    return config_lists.listed(session, KIND, asked)
 
 
 def get_endpoint(session: Session, endpoint_id: int) -> WebhookEndpointLine:
     """One of them, disabled or not. Raises: RecordNotFound."""
-    return config_admin.shown(session, KIND, endpoint_id)
+    return config_lists.shown(session, KIND, endpoint_id)
 
 
 def delete_endpoint(session: Session, endpoint_id: int) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from messaging.access.roles import Permission
 from messaging.api import SendWindows
-from messaging.config_admin import MAX_SEARCH_CHARS, Lines, ListFields
+from messaging.config_lists import MAX_SEARCH_CHARS, Lines, ListFields
 from messaging.field_checks import MAX_NUMBER, MAX_PORT
 from messaging.rate_limit import RateLimitUnavailable
 from messaging.web.api.lists import Numbered, Page
