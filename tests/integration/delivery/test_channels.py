@@ -134,6 +134,17 @@ def webhooks(engine: Any, make_settings: MakeSettings) -> Iterator[Subject]:
     desk.close()
 
 
+def test_what_it_would_send_is_told_and_nothing_leaves(subject: Subject) -> None:
+    subject.add_config()
+    claim = subject.prepared()
+    before = dict(claim.content)
+    composed = subject.channel.compose(claim, gate_of(claim))
+    assert composed.raw or composed.content
+    assert subject.channel.compose(claim, gate_of(claim)) == composed
+    assert subject.taken() == 0
+    assert claim.content == before
+
+
 def test_its_labels_and_columns_fit_its_table(subject: Subject) -> None:
     channel, kind = subject.channel, subject.records.kind
     assert (channel.table, channel.queue) == (kind.table, kind.queue)
