@@ -14,6 +14,8 @@ from messaging.inbox.changed import Inbox
 from messaging.inbox.unseen import MAX_CONTENT_CHARS, MAX_TOLD, Asked, Mark, Told, look
 from tests.integration.inbox.people import U, V, note, signed_in
 
+pytestmark = pytest.mark.postgres16
+
 MINE = Inbox(0, U)
 
 
