@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Self
 
 from fastapi import Query
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, WithJsonSchema, model_validator
 
 from messaging import api, requests
 from messaging.access.roles import Permission
@@ -104,13 +104,13 @@ class MailGiven(MessageGiven):
     #: Pins a server.
     server_config_id: Id | None = None
     #: Null: the server's configuration decides.
-    read_receipt_requested: bool | None = None
+    read_receipt_requested: StrictBool | None = None
     #: Further headers, of the allowed names.
     headers: dict[str, str] = Field(default_factory=dict)
     #: The list it belongs to: adds the headers of RFC 8058; needs exactly one recipient.
     unsubscribe_list: Text | None = None
     #: Adds `Auto-Submitted: auto-generated` (RFC 3834).
-    auto_submitted: bool = True
+    auto_submitted: StrictBool = True
 
     def made(self, key: str | None) -> requests.SendMail:
         """As the library takes it."""

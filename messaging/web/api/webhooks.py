@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from messaging import api
 from messaging.access.roles import Permission
@@ -63,7 +63,7 @@ class EndpointGiven(Given):
     description: _Description | None = None
     url: _Url
     event_types: _Types | None = None
-    active: bool = True
+    active: StrictBool = True
     #: Null: one is made.
     secret: _Secret | None = None
 
@@ -75,7 +75,7 @@ class EndpointChange(Given):
     description: _Description | None = None
     url: _Url | None = None
     event_types: _Types | None = None
-    active: bool | None = None
+    active: StrictBool | None = None
 
 
 class Rotation(Given):
