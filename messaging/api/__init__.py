@@ -93,9 +93,6 @@ from messaging.api.operations import (
     lift_suppression,
     list_suppressions,
     provision_tenant,
-    quota_history,
-    quota_usage,
-    set_quota_limits,
     unsubscribe,
 )
 from messaging.api.process import (
@@ -109,6 +106,9 @@ from messaging.api.quotas import (
     delete_quota,
     get_quota,
     list_quotas,
+    quota_history,
+    quota_usage,
+    set_quota_limits,
 )
 from messaging.api.received import (
     archive_received,

@@ -1,12 +1,12 @@
-"""What whoever runs this sets and looks at: quotas, suppression lists, a tenant's first rows."""
+"""What whoever runs this sets and looks at: suppression lists, a tenant's first rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
 from sqlalchemy.orm import Session
 
-from messaging import provisioning, quota, suppression, suppression_admin, suppression_files
+from messaging import provisioning, suppression, suppression_admin, suppression_files
 from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
 from messaging.db.newest import Page
@@ -15,51 +15,10 @@ from messaging.mail import channel as mail_channel
 from messaging.mail import unsubscribing
 from messaging.mail.unsubscribing import Subscription
 from messaging.provisioning import SeedResult
-from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
 from messaging.receive.charsets import storable
 from messaging.requests import SuppressionReason
 from messaging.suppression_admin import SuppressionLine
 from messaging.suppression_files import SuppressionsImported
-
-
-def quota_usage(tenant_id: int | None = None, *, session: Session | None = None) -> Usage:
-    """What a tenant has used of this month's quota, and its limit; zeros where nothing was charged yet.
-
-    None is the current tenant; -1 is the platform's own. The platform may ask for any.
-
-    Raises:
-        TenantMismatch: Another tenant's.
-    """
-    settings = environment().settings
-    with in_session(session) as s:
-        return quota.usage(s, tenant_id, settings.quota)
-
-
-def quota_history(
-    tenant_id: int | None = None, *, months: int = 24, session: Session | None = None
-) -> Sequence[MonthUsage]:
-    """A tenant's months in which something was charged, newest first. Raises: as `quota_usage`."""
-    environment()
-    with in_session(session) as s:
-        return quota.history(s, tenant_id, months=months)
-
-
-def set_quota_limits(
-    tenant_id: int,
-    *,
-    mail: int | Unchanged | None = UNCHANGED,
-    sms: int | Unchanged | None = UNCHANGED,
-    session: Session | None = None,
-) -> None:
-    """Set a tenant's monthly limits, as the platform: None is the default of the settings, 0 lets nothing out.
-
-    Raises:
-        TenantMismatch: A tenant asks for it.
-        ValueError: A limit below 0, or no whole number.
-    """
-    environment()
-    with in_session(session) as s:
-        quota.set_limits(s, tenant_id, mail=mail, sms=sms)
 
 
 def add_suppression(

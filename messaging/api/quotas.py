@@ -1,14 +1,56 @@
-"""Monthly limits of tenants, kept by the platform. What a tenant has used: `messaging.api.operations`."""
+"""Monthly quotas: what a tenant has used, and the limits that the platform keeps."""
 
+from collections.abc import Sequence
 from typing import Unpack
 
 from sqlalchemy.orm import Session
 
-from messaging import quota_admin
+from messaging import quota, quota_admin
 from messaging.api.calls import in_session
 from messaging.api.process import environment
 from messaging.config_lists import Lines, ListFields
+from messaging.quota import UNCHANGED, MonthUsage, Unchanged, Usage
 from messaging.quota_admin import LimitFields, QuotaLine
+
+
+def quota_usage(tenant_id: int | None = None, *, session: Session | None = None) -> Usage:
+    """What a tenant has used of this month's quota, and its limit; zeros where nothing was charged yet.
+
+    None is the current tenant; -1 is the platform's own. The platform may ask for any.
+
+    Raises:
+        TenantMismatch: Another tenant's.
+    """
+    settings = environment().settings
+    with in_session(session) as s:
+        return quota.usage(s, tenant_id, settings.quota)
+
+
+def quota_history(
+    tenant_id: int | None = None, *, months: int = 24, session: Session | None = None
+) -> Sequence[MonthUsage]:
+    """A tenant's months in which something was charged, newest first. Raises: as `quota_usage`."""
+    environment()
+    with in_session(session) as s:
+        return quota.history(s, tenant_id, months=months)
+
+
+def set_quota_limits(
+    tenant_id: int,
+    *,
+    mail: int | Unchanged | None = UNCHANGED,
+    sms: int | Unchanged | None = UNCHANGED,
+    session: Session | None = None,
+) -> None:
+    """Set a tenant's monthly limits, as the platform: None is the default of the settings, 0 lets nothing out.
+
+    Raises:
+        TenantMismatch: A tenant asks for it.
+        ValueError: A limit below 0, or no whole number.
+    """
+    environment()
+    with in_session(session) as s:
+        quota.set_limits(s, tenant_id, mail=mail, sms=sms)
 
 
 def add_quota(tenant_id: int, *, session: Session | None = None, **limits: Unpack[LimitFields]) -> int:
