@@ -17,6 +17,7 @@ from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, DeadLetterSource
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from messaging.doctor.findings import ANSWER_SECONDS, MAX_NAMED, Finding, Findings, Level
 from messaging.doctor.mailboxes import look_at_mailboxes
+from messaging.doctor.pruning import look_at_pruning
 from messaging.errors import ConfigurationError
 from messaging.mail.models import MailSendRecord, MailSendServerConfig
 from messaging.receive.models import MailReceiveServerConfig
@@ -81,6 +82,7 @@ def _look(settings: Settings, engine: Engine, old_transaction_seconds: float) ->
         yield _transactions(connection, old_transaction_seconds)
         yield from _dead_letters(connection)
         yield from look_at_mailboxes(settings, connection)
+        yield from look_at_pruning(settings, connection)
     with Session(engine) as session:
         yield from _servers(settings, session)
         yield _providers(session)

@@ -28,13 +28,16 @@ logger = logging.getLogger(__name__)
 #: Seconds of the longest rest: a batch that waited for a lock says nothing of the load.
 MAX_REST_SECONDS = 1.0
 
+#: Names the row that says when the last night's run began.
+NIGHTLY = "nightly"
+
 #: Says of a tick that it begins the night's run: the first one in the hour of the settings.
-_BEGIN_NIGHT = text("""
+_BEGIN_NIGHT = text(f"""
     INSERT INTO prune_progress AS p (kind, started_at)
-    SELECT 'nightly', now() WHERE extract(hour FROM now() AT TIME ZONE 'UTC') = :hour
+    SELECT '{NIGHTLY}', now() WHERE extract(hour FROM now() AT TIME ZONE 'UTC') = :hour
     ON CONFLICT (kind) DO UPDATE SET started_at = now() WHERE p.started_at < now() - interval '12 hours'
     RETURNING 1
-""")
+""")  # noqa: S608 - a constant of the code
 
 #: Held by the session of the run that is under way.
 _TAKE_TURN = text("SELECT pg_try_advisory_lock(hashtextextended('messaging.prune', 0))")

@@ -519,3 +519,21 @@ def test_who_takes_the_nightly_run_is_asked_once_there_is_an_age(
     redis_client.lpush("msg:maintenance", "a message")
     found = look(settings, "pruning")
     assert (found.level, found.detail) == (Level.FAIL, "no worker takes maintenance, and 1 wait there")
+
+
+def test_a_night_that_was_left_out_is_found(make_settings: MakeSettings, engine: Engine) -> None:
+    settings = make_settings(retention={"bodies_days": 30})
+    assert "pruning runs" not in {finding.check for finding in examine(make_settings())}
+    assert "no night's run so far" in look(settings, "pruning runs").detail
+    with engine.begin() as connection:
+        rows = "('nightly', now() - interval '5 h', null), ('bodies/mail', now() - interval '5 h', null)"
+        connection.execute(text(f"INSERT INTO prune_progress (kind, started_at, finished_at) VALUES {rows}"))
+    found = look(settings, "pruning runs")
+    assert (found.level, found.detail) == (
+        Level.OK,
+        "the last night's run began 5 h ago; the next goes on with bodies/mail",
+    )
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE prune_progress SET started_at = now() - interval '40 h', finished_at = now()"))
+    found = look(settings, "pruning runs")
+    assert (found.level, found.detail) == (Level.WARN, "the last night's run began 40 h ago")
