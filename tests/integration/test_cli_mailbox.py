@@ -144,3 +144,11 @@ def test_a_mailbox_is_tried_and_fetched(run: Run) -> None:
         assert code == 2
         assert err.startswith(f"messaging: 127.0.0.1:{server.port}: logging in: ")
         assert "s3cret-pass" not in out + err
+
+
+def test_a_deleted_mailbox_is_gone(run: Run) -> None:
+    config_id = add(run)
+    told = f"mailbox {config_id} is deleted; the mails that came from it stay\n"
+    assert run("delete", config_id) == (0, told, "")
+    assert listed(run, "--all") == []
+    assert run("delete", config_id) == (2, "", f"messaging: no mailbox {config_id}\n")

@@ -208,3 +208,11 @@ def test_each_tenant_keeps_its_own_and_the_platform_its_own(run: Run, monkeypatc
     told = run("route", "explain", "+4915112345678", "--tenant", 7)[1]
     assert f"the platform's default providers: SMS provider {platforms}" in told
     assert "--tenant" in run("provider", "list")[2]
+
+
+def test_a_deleted_provider_is_gone_with_its_routes(run: Run) -> None:
+    provider_id = add(run)
+    assert run("route", "add", "DE", provider_id)[0] == 0
+    told = f"SMS provider {provider_id} is deleted; what still has to go out by it fails\n"
+    assert run("provider", "delete", provider_id) == (0, told, "")
+    assert listed(run, "provider", "--all") == listed(run, "route", "--all") == []
