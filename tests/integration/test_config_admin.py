@@ -17,8 +17,20 @@ from messaging import ConfigRejected, MessageRejected, RecordNotFound, TemplateR
 from messaging.tenancy import PLATFORM_TENANT_ID, tenant
 from tests.conftest import MakeSettings
 
-SERVER: dict[str, Any] = {"name": "out", "host": "mail.example.com", "port": 587, "username": "shop@example.org", "password": "s3cret"}
-MAILBOX: dict[str, Any] = {"name": "in", "host": "mail.example.com", "port": 993, "username": "shop@example.org", "password": "s3cret"}
+SERVER: dict[str, Any] = {
+    "name": "out",
+    "host": "mail.example.com",
+    "port": 587,
+    "username": "shop@example.org",
+    "password": "s3cret",
+}
+MAILBOX: dict[str, Any] = {
+    "name": "in",
+    "host": "mail.example.com",
+    "port": 993,
+    "username": "shop@example.org",
+    "password": "s3cret",
+}
 PROVIDER: dict[str, Any] = {
     "name": "texts",
     "provider_type": "TWILIO",
