@@ -222,7 +222,8 @@ def test_a_template_of_text_messages_that_cannot_be_is_refused_in_a_line(
     run: Run, refused: Refused, tmp_path: Path
 ) -> None:
     (tmp_path / "text.txt").write_text("Hi {{ name }}")
-    assert run("template", "add", "hi", "--content-file", tmp_path / "text.txt", "--name", "Hi")[0] == 0
+    assert run("template", "add", "hi", "--content-file", tmp_path / "text.txt", "--name", "Hi", "--redact")[0] == 0
+    assert "redact: true" in run("template", "show", "hi", "--channel", "sms")[1]
     assert "this tenant has a template of this code" in refused("template", "add", "hi", "--content", "x")
     assert "line 1" in refused("template", "add", "bad", "--content", "{{ name")
     assert "one of the two" in refused("template", "add", "none")
