@@ -3,8 +3,6 @@
 import logging
 
 from messaging.clock import boot_seconds
-from messaging.files import FileStore
-from messaging.retention import prune as pruning
 from tasks import worker
 from tasks.app import app
 
@@ -14,6 +12,10 @@ logger = logging.getLogger(__name__)
 @app.task(name="messaging.prune")
 def prune() -> dict[str, int]:
     """The night's run, once and in its hour; answers how many rows went, by kind, and how many passes go on later."""
+    # Loaded here: every worker knows this task, and the others do without what it needs.
+    from messaging.files import FileStore
+    from messaging.retention import prune as pruning
+
     process = worker.process()
     if not pruning.begins_night(process.engine, process.settings):
         return {}
