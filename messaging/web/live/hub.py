@@ -35,6 +35,8 @@ MAX_ASKED = 100
 LOOK_SECONDS = 30.0
 #: Seconds after which it is asked again whether a listener is still signed in.
 KNOWN_SECONDS = 30.0
+#: Seconds for that answer.
+ANSWER_SECONDS = 5.0
 #: Seconds for which a stream goes on while that cannot be told, as when the database is away.
 UNKNOWN_SECONDS = 300.0
 #: Seconds between two looks for whom these are over.
@@ -255,13 +257,14 @@ class Hub:
     async def _is_known(self, listener: Listener) -> bool:
         """Whether it is; one that certainly is not ends."""
         try:
-            if await listener.still_known():
-                return True
+            async with asyncio.timeout(ANSWER_SECONDS):
+                is_known = await listener.still_known()
         except Exception as exc:  # noqa: BLE001 - whatever an application's authenticator may raise
             logger.warning("it was not found out whether a listener is signed in", extra={"error": type(exc).__name__})
-        else:
+            return False
+        if not is_known:
             listener.end()
-        return False
+        return is_known
 
 
 def _report(task: asyncio.Task[None]) -> None:
