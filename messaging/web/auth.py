@@ -20,6 +20,10 @@ from messaging.tenancy import PLATFORM_TENANT_ID, SINGLE_TENANT_ID
 ONLY_LOOKS = "messaging.only_looks"
 
 
+#: Where a request's scope keeps who sent it.
+IDENTITY = "messaging.identity"
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A caller who is known."""

@@ -5,6 +5,7 @@ The line names the route's pattern and never the path: a token is a secret, and 
 
 import logging
 import math
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from messaging import metrics
 from messaging.clock import Ticker
 from messaging.tenancy import acting_as
+from messaging.web.auth import IDENTITY, Identity
 from messaging.web.health import PROBES
 from messaging.web.limits import Buckets, Limits, caller_of, retry_after
 from messaging.web.paths import is_api
@@ -112,8 +114,15 @@ class Envelope:
                 "route": route,
                 "status": status,
                 "milliseconds": round(seconds * 1000, 1),
+                **_caller(scope),
             },
         )
+
+
+def _caller(scope: Scope) -> dict[str, Any]:
+    """Who is known to have called, for the log."""
+    identity: Identity | None = scope.get(IDENTITY)
+    return {} if identity is None else {"actor": identity.actor, "tenant_id": identity.tenant_id}
 
 
 def _headers(message: Message, request_id: str, *, is_last: bool) -> list[tuple[bytes, bytes]]:

@@ -13,8 +13,7 @@ from messaging import tenancy
 from messaging.clock import Ticker
 from messaging.settings import ApiSettings
 from messaging.web import errors
-from messaging.web.api.resource import IDENTITY
-from messaging.web.auth import Authenticator, Identity, acting_context, ask
+from messaging.web.auth import IDENTITY, Authenticator, Identity, acting_context, ask
 from messaging.web.errors import ApiError, unauthenticated
 from messaging.web.limits import Buckets, Limits, Rate, caller_of, retry_after
 

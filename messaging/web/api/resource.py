@@ -20,12 +20,9 @@ from starlette.responses import Response
 from messaging.access.roles import PERMISSIONS, Permission, Role
 from messaging.settings import Settings
 from messaging.web.api.shapes import Id
-from messaging.web.auth import Identity
+from messaging.web.auth import IDENTITY, Identity
 from messaging.web.errors import ApiError, Problem, unauthenticated
 from messaging.web.paths import BASE
-
-#: Where a request keeps who sent it.
-IDENTITY = "messaging.identity"
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,6 +183,20 @@ def test_a_fault_of_ours_is_told_by_its_request_id_alone(
     assert record.exc_info is not None
 
 
+def test_the_line_of_a_request_says_who_called_what_and_holds_no_value(
+    client: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    client().get(f"{TOKENS}/12345?token=s3cret", headers={"x-request-id": "r1"})
+
+    (line,) = [one for one in caplog.records if one.name == "messaging.web.envelope"]
+    told = vars(line)
+    assert (told["method"], told["route"], told["status"]) == ("GET", "/api/v1/tokens/{token_id}", 404)
+    assert (told["actor"], told["tenant_id"]) == ("token:1", 7)
+    assert not [value for value in told.values() if "12345" in str(value) or "s3cret" in str(value)]
+
+
 # O57
 def test_a_database_that_is_away_is_answered_503_and_nothing_is_written(
     open_api: OpenApi, make_settings: MakeSettings, client: MakeClient, postgres: Postgres, settings: Settings
