@@ -47,6 +47,7 @@ def shop(database_url: str, valkey: Valkey, secrets_key: str, tmp_path: Path) ->
         "MESSAGING_DATABASE_URL": database_url,
         "MESSAGING_REDIS_URL": valkey.url,
         "MESSAGING_SECRETS_KEYS": secrets_key,
+        "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": "error::ResourceWarning",
     }
     subprocess.run([*MANAGE, "migrate", "--verbosity=0"], env=environment, cwd=ROOT, check=True, timeout=60)
