@@ -2,20 +2,7 @@
 
 from alembic import context
 
-import messaging.access.models
-import messaging.audit
-import messaging.delivery.dead_letter
-import messaging.files
-import messaging.inbox.models
-import messaging.mail.models
-import messaging.provisioning
-import messaging.quota
-import messaging.receive.models
-import messaging.retention.models
-import messaging.sandbox.models
-import messaging.sms.models
-import messaging.suppression
-import messaging.webhooks.models  # noqa: F401 - each fills the metadata
+import messaging.tables  # noqa: F401 - fills the metadata
 from messaging.db.base import Base
 
 connection = context.config.attributes.get("connection")

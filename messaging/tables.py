@@ -1,0 +1,16 @@
+"""All tables: importing this module fills the metadata that the database is compared with."""
+
+import messaging.access.models
+import messaging.audit
+import messaging.delivery.dead_letter
+import messaging.files
+import messaging.inbox.models
+import messaging.mail.models
+import messaging.provisioning
+import messaging.quota
+import messaging.receive.models
+import messaging.retention.models
+import messaging.sandbox.models
+import messaging.sms.models
+import messaging.suppression
+import messaging.webhooks.models  # noqa: F401
