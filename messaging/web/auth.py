@@ -49,6 +49,9 @@ class Authenticator(Protocol):
     def authenticate(self, request: Request) -> Awaitable[Identity | None] | Identity | None:
         """None: nobody known, which is answered 401 where somebody must be. May be `async def`, or run in a thread.
 
+        One that knows callers by a cookie refuses changes that pages of other sites ask for:
+        `messaging.web.sign_in.require_same_origin` does.
+
         Raises: ApiError, for what shall be answered instead.
         """
 
