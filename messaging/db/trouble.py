@@ -11,6 +11,9 @@ _AWAY_CLASSES = frozenset({"08", "53", "57", "58"})
 
 _UNIQUE_VIOLATION = "23505"
 
+#: Query canceled: by its time-out, or by an operator.
+_CANCELED = "57014"
+
 #: Read-only transaction: a standby answers after a failover.
 _READ_ONLY = "25006"
 
@@ -23,6 +26,11 @@ def sqlstate(exc: SQLAlchemyError) -> str | None:
 def is_passing(exc: SQLAlchemyError) -> bool:
     """Whether two transactions got in each other's way: the statement was rolled back and can be run again at once."""
     return sqlstate(exc) in _PASSING_STATES
+
+
+def is_canceled(exc: SQLAlchemyError) -> bool:
+    """Whether a statement had to end before it was through: mostly as it had more to do than its time allows."""
+    return sqlstate(exc) == _CANCELED
 
 
 def is_duplicate(exc: SQLAlchemyError) -> bool:

@@ -5,17 +5,19 @@ batch took, so that it never takes more than half of what one connection can do.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Engine, select, text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from messaging import metrics
 from messaging.clock import Ticker
 from messaging.db.engine import autocommitting
+from messaging.db.trouble import sqlstate
 from messaging.errors import StateError
 from messaging.files import FileStore
 from messaging.retention.models import PruneProgress
@@ -102,25 +104,33 @@ def prune(
 
     `rest` waits for some seconds, `on_batch` hears after each batch how many rows of its pass went so far.
 
-    Raises: PruneBusy, when another run is under way; what the driver raises.
+    Raises: PruneBusy, when another run is under way; what the driver raises, once the other passes are through where
+    one cannot go on.
     """
     walks = list(_walks(engine, settings, files, kinds))
     if not walks:
         return []
     until = ticker() + settings.retention.time_budget_seconds
+    failures: list[SQLAlchemyError] = []
     with _turn(engine):
-        open_walks = list(walks)
+        open_walks, unfinished = list(walks), list(walks)
         while open_walks:
             for walk in list(open_walks):
                 if is_stopping() or ticker() >= until:
-                    return _told(walks, open_walks)
+                    return _told(walks, unfinished, failures)
                 began, before = ticker(), walk.pruned
-                if not walk.step():
+                try:
+                    if not walk.step():
+                        open_walks.remove(walk)
+                        unfinished.remove(walk)
+                except SQLAlchemyError as exc:
+                    logger.error("pruning failed", extra={"kind": walk.name, "sqlstate": sqlstate(exc)})
+                    failures.append(exc)
                     open_walks.remove(walk)
                 metrics.pruned(walk.kind.lower(), walk.pruned - before)
                 on_batch(walk.name, walk.pruned)
                 rest(min(ticker() - began, MAX_REST_SECONDS))
-    return _told(walks, open_walks)
+    return _told(walks, unfinished, failures)
 
 
 def count(
@@ -151,10 +161,12 @@ def _walks(engine: Engine, settings: Settings, files: FileStore, kinds: Collecti
             yield Walk(engine, files, one, days=days, rows=settings.retention.batch_limit)
 
 
-def _told(walks: Collection[Walk], unfinished: Collection[Walk]) -> list[Pruned]:
+def _told(walks: Collection[Walk], unfinished: Collection[Walk], failures: Sequence[SQLAlchemyError]) -> list[Pruned]:
     told = [Pruned(walk.kind, walk.name, walk.pruned, walk not in unfinished) for walk in walks]
     fields = {one.name: one.rows for one in told if one.rows}
     logger.info("pruned", extra={"rows": fields, "unfinished": [walk.name for walk in unfinished]})
+    if failures:
+        raise failures[0]
     return told
 
 

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, TextClause, text
+from sqlalchemy.exc import SQLAlchemyError
 
+from messaging.db.trouble import is_canceled
 from messaging.files import FileStore
 from messaging.retention.passes import CUTOFF, IS_NAMED, Pass
 
@@ -82,7 +84,8 @@ class Walk:
         self._engine = engine
         self._files = files
         self._pass = one
-        self._given = {"days": days, "rows": rows, "name": one.name}
+        self._days = days
+        #: Rows of a batch.
         self._rows = rows
         self._is_over_leftovers = one.starts_over
         self._leftover_after = 0
@@ -91,8 +94,27 @@ class Walk:
     def _statements(self) -> Statements:
         return Statements.of(self._pass)
 
+    @property
+    def _given(self) -> dict[str, Any]:
+        return {"days": self._days, "rows": self._rows, "name": self.name}
+
     def step(self) -> bool:
-        """One batch, in a transaction of its own; answers whether there may be more."""
+        """One batch, in a transaction of its own; answers whether there may be more.
+
+        One that a statement has no time for, as its rows are large, is undone, and those that follow are half as many.
+        Raises: what the driver raises.
+        """
+        stood = self._is_over_leftovers, self._leftover_after
+        try:
+            return self._step()
+        except SQLAlchemyError as exc:
+            if not is_canceled(exc) or self._rows == 1:
+                raise
+            self._is_over_leftovers, self._leftover_after = stood
+            self._rows //= 2
+            return True
+
+    def _step(self) -> bool:
         with self._engine.begin() as connection:
             connection.execute(_QUICKLY)
             named = {"name": self.name, "starts_over": self._pass.starts_over}

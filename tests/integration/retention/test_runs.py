@@ -1,11 +1,14 @@
 """Runs: in small batches, resumable, one at a time, past what is held, and once past each row."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from messaging.db.engine import create_engine
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.retention.passes import PASSES, PruneKind
 from messaging.retention.prune import PruneBusy, progress
@@ -117,3 +120,41 @@ def test_a_walk_reads_its_table_by_its_key(store: Store, one: Any) -> None:
         plan = "\n".join(found.scalars())
     assert f"Index Scan using pk_{one.table.name} on {one.table.name} r" in plan
     assert "Sort" not in plan.split("SubPlan")[0]
+
+
+@pytest.fixture
+def captured(store: Store) -> Iterator[list[int]]:
+    """Twenty captured messages; what a test has their deletion do ends with it."""
+    yield [store.add(CAPTURED_MESSAGE, record_id=n, **CAPTURED) for n in range(20)]
+    store.run("DROP TRIGGER IF EXISTS at_deletion ON captured_message")
+
+
+def at_deletion(store: Store, does: str) -> None:
+    """Have the deletion of each captured message do this."""
+    store.run(
+        "CREATE OR REPLACE FUNCTION at_deletion() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN {does}; RETURN OLD; END $$"
+    )
+    store.run(
+        "CREATE TRIGGER at_deletion BEFORE DELETE ON captured_message FOR EACH ROW EXECUTE FUNCTION at_deletion()"
+    )
+
+
+# As large messages do: 500 of 25 MB are more than a statement may take, each night anew.
+def test_a_batch_that_a_statement_has_no_time_for_is_halved(
+    store: Store, make_settings: MakeSettings, captured: list[int]
+) -> None:
+    at_deletion(store, "PERFORM pg_sleep(0.1)")
+    hasty = create_engine(make_settings(database={"statement_timeout_seconds": 0.9, "lock_timeout_seconds": 0.5}))
+    assert Store(hasty, make_settings, "db:").prune(captured_days=30) == {"captured": 20}
+    hasty.dispose()
+    assert store.ids(CAPTURED_MESSAGE) == []
+
+
+def test_a_row_that_cannot_be_taken_away_ends_its_own_pass_alone(store: Store, captured: list[int]) -> None:
+    ids = mails(store, 3)
+    at_deletion(store, "RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'")
+    with pytest.raises(IntegrityError):
+        store.prune(captured_days=30, bodies_days=30, batch=2)
+    assert emptied(store) == ids
+    assert store.ids(CAPTURED_MESSAGE) == captured
