@@ -344,7 +344,7 @@ Days = Annotated[float, Field(gt=0, le=36_500)] | None
 class RetentionSettings(_Area):
     """After how many days what is deleted; None keeps it for ever. Usage rows and the audit log are always kept."""
 
-    #: Bodies, variables and attachments of final send records are emptied; the record stays.
+    #: Bodies, variables, headers and attachments of final send records are emptied; the record stays.
     bodies_days: Days = None
     #: Final send records go, with their attempts.
     records_days: Days = None

@@ -10,7 +10,7 @@ from sqlalchemy import Table
 
 #: Columns that hold what a record says, files it carries among them.
 CONTENT_COLUMNS = (
-    *("subject", "body_html", "body_text", "attachments"),  # a mail's
+    *("subject", "body_html", "body_text", "attachments", "headers"),  # a mail's
     *("content", "template_params"),  # a text message's
     "template_variables",
 )

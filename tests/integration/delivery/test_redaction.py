@@ -23,7 +23,7 @@ pytestmark = pytest.mark.postgres16
 MakeDesk = Callable[..., Desk]
 
 #: What is left of a mail's content: nothing.
-CONTENT = ("subject", "body_html", "body_text", "attachments", "template_variables")
+CONTENT = ("subject", "body_html", "body_text", "attachments", "headers", "template_variables")
 
 
 @pytest.fixture
@@ -51,10 +51,11 @@ def sha256(*parts: str | None) -> str:
 
 
 def test_a_mail_loses_its_content_with_the_outcome_and_keeps_a_hash(desk: Desk) -> None:
-    record_id = asked(attachments=[Attachment(file_name="a.txt", content=b"words", content_type="text/plain")])
+    file = Attachment(file_name="a.txt", content=b"words", content_type="text/plain")
+    record_id = asked(attachments=[file], headers={"X-Code": "482913"})
     assert desk.deliver(record_id) == {"sent": 1}
     row = desk.records.row(record_id)
-    assert (row.status, row.redact, content_of(row)) == (SendStatus.SENT, True, [None] * 5)
+    assert (row.status, row.redact, content_of(row)) == (SendStatus.SENT, True, [None] * 6)
     assert row.redacted_at == row.sent_at
     # Whom, when and by what stays.
     assert (row.to_addresses, row.template_code, row.message_id is None) == ([A], "code", False)
