@@ -43,18 +43,25 @@ def prune(
     made = environment()
     if dry_run:
         return pruning.count(made.engine, made.settings, made.files, kinds=chosen)
-    pruned = pruning.prune(
-        made.engine,
-        made.settings,
-        made.files,
-        kinds=chosen,
-        is_stopping=lambda: False,
-        rest=time.sleep,
-        ticker=boot_seconds,
-        on_batch=on_batch,
-    )
-    if pruned:
-        with in_session(None) as s:
-            after = {one.name: one.rows for one in pruned}
-            audit.note(s, "prune", PRUNE_PROGRESS, None, after=after, tenant_id=PLATFORM_TENANT_ID)
-    return pruned
+    so_far: dict[str, int] = {}
+
+    def heard(name: str, rows: int) -> None:
+        so_far[name] = rows
+        on_batch(name, rows)
+
+    try:
+        return pruning.prune(
+            made.engine,
+            made.settings,
+            made.files,
+            kinds=chosen,
+            is_stopping=lambda: False,
+            rest=time.sleep,
+            ticker=boot_seconds,
+            on_batch=heard,
+        )
+    finally:
+        # Also of a run that failed or was broken off: what it took is gone.
+        if so_far:
+            with in_session(None) as s:
+                audit.note(s, "prune", PRUNE_PROGRESS, None, after=so_far, tenant_id=PLATFORM_TENANT_ID)

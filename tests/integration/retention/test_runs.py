@@ -8,6 +8,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from messaging import api
 from messaging.db.engine import create_engine
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.retention.passes import PASSES, PruneKind
@@ -158,3 +159,16 @@ def test_a_row_that_cannot_be_taken_away_ends_its_own_pass_alone(store: Store, c
         store.prune(captured_days=30, bodies_days=30, batch=2)
     assert emptied(store) == ids
     assert store.ids(CAPTURED_MESSAGE) == captured
+
+
+def test_what_an_operators_run_took_before_it_failed_is_in_the_audit_log(
+    store: Store, make_settings: MakeSettings, captured: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mails(store, 3)
+    at_deletion(store, "RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'")
+    monkeypatch.setattr("messaging.api.process._environment", None)
+    api.configure(make_settings(retention={"captured_days": 30, "bodies_days": 30}), engine=store.engine)
+    with pytest.raises(IntegrityError):
+        api.prune([PruneKind.CAPTURED, PruneKind.BODIES])
+    [entry] = api.list_audit_entries(action="prune")
+    assert entry.after == {"captured": 0, "bodies/mail": 3, "bodies/sms": 0, "bodies/webhook": 0}
