@@ -29,7 +29,7 @@ def hashed(password: str, *, user_name: str) -> str:
     """What is stored. Raises: ConfigRejected, for one that is too short, too long, or the name itself."""
     text = _normal(password)
     if not MIN_CHARS <= len(text) <= MAX_CHARS:
-        raise ConfigRejected("password", None, f"allowed: {MIN_CHARS} to {MAX_CHARS} characters", is_secret=True)
+        raise ConfigRejected("password", None, f"has to have {MIN_CHARS} to {MAX_CHARS} characters", is_secret=True)
     if text.casefold() == user_name.casefold():
         raise ConfigRejected("password", None, "is the user name", is_secret=True)
     with _HASHING:

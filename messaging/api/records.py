@@ -1,6 +1,6 @@
 """Send records of both channels: where they stand, try again, call off."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from messaging.channels import CHANNELS, ChannelFacts, channel_of
 from messaging.delivery import requeue
 from messaging.delivery.cancel import Cancelled
 from messaging.delivery.cancel import cancel as cancel_record
-from messaging.delivery.status import SendStatus
+from messaging.delivery.status import OPEN_STATUSES, SendStatus
 from messaging.errors import RecordNotFound
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.sms.models import SMS_SEND_RECORD, DeliveryStatus, Encoding
@@ -83,7 +83,8 @@ class MailStatus:
     to: list[str]
     status: SendStatus
     retry_count: int
-    next_attempt_at: datetime
+    #: None while it is sent, and once it is final.
+    next_attempt_at: datetime | None
     error_code: str | None
     error_message: str | None
     sent_at: datetime | None
@@ -110,7 +111,8 @@ class SmsStatus:
     content: str | None
     status: SendStatus
     retry_count: int
-    next_attempt_at: datetime
+    #: None while it is sent, and once it is final.
+    next_attempt_at: datetime | None
     error_code: str | None
     error_message: str | None
     sent_at: datetime | None
@@ -151,7 +153,7 @@ def _mail_status(connection: Connection, record_id: int) -> MailStatus:
     names = [name for name in MailStatus.__dataclass_fields__ if name != "to"]
     statement = select(*(t.c[name] for name in names), t.c.to_addresses.label("to")).where(t.c.id == record_id)
     fields = dict(connection.execute(statement).one()._mapping)
-    return MailStatus(**fields | {"status": SendStatus(fields["status"])})
+    return MailStatus(**fields | _standing(fields))
 
 
 def _sms_status(connection: Connection, record_id: int) -> SmsStatus:
@@ -160,8 +162,14 @@ def _sms_status(connection: Connection, record_id: int) -> SmsStatus:
     fields = dict(connection.execute(statement).one()._mapping)
     encoding = fields["encoding"]
     kinds = {
-        "status": SendStatus(fields["status"]),
+        **_standing(fields),
         "encoding": None if encoding is None else Encoding(encoding),
         "delivery_status": DeliveryStatus(fields["delivery_status"]),
     }
     return SmsStatus(**fields | kinds)
+
+
+def _standing(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Where a record of any channel stands, and when it is tried next: what is not open is not."""
+    found = SendStatus(fields["status"])
+    return {"status": found, "next_attempt_at": fields["next_attempt_at"] if found in OPEN_STATUSES else None}

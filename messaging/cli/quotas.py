@@ -17,7 +17,14 @@ quota = typer.Typer(help="Monthly quotas.")
 #: The platform's own bucket is -1, which is no option.
 _TAKES_MINUS_ONE = {"ignore_unknown_options": True}
 
-_tenant_id = whole_number(-1, MAX_ID)
+_whole_number = whole_number(-1, MAX_ID)
+
+
+def _tenant_id(text: str) -> int:
+    """The argument; `--tenant`, as others have it, would be taken for one. Raises: BadParameter."""
+    if text.startswith("--"):
+        raise typer.BadParameter(f"there is no option {text} here; the tenant's id is the argument, such as 7")
+    return int(_whole_number(text))
 
 
 @quota.command(context_settings=_TAKES_MINUS_ONE)

@@ -28,6 +28,7 @@ from messaging.errors import (
     TemplateRejected,
     TenantMismatch,
     UserContextMissing,
+    shown_value,
 )
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,15 @@ RETRY_AFTER_SECONDS = 5
 
 #: Longest name of a field that an error repeats: an unknown one is the caller's own text.
 _MAX_FIELD_CHARS = 200
+
+#: What is said of a text that is too short or too long.
+_LENGTHS = {
+    "too_short": "has too few characters; allowed: {min_length} or more",
+    "too_long": "has too many characters; allowed: {max_length} at most",
+}
+
+#: Fields of a message whose refused entry an answer repeats: who it is for, of up to a hundred.
+_WHOM = ("to", "cc", "bcc", "reply_to", "phone_number")
 
 #: What a status is called where nothing more is known.
 _CODES = {
@@ -144,15 +154,19 @@ def _of_validation(errors: Sequence[Mapping[str, Any]]) -> ApiError:
     message = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "json_invalid":
         return ApiError(422, "the body is not JSON", field="body")
+    if (where, path, first["type"]) == ("body", [], "model_attributes_type"):
+        # A list, a number, or what came as something else: a form, as curl's `--data` has it.
+        return ApiError(422, "the body is no JSON object, or its Content-Type is not application/json", field="body")
+    if first["type"] in _LENGTHS and isinstance(first["input"], str):
+        # Of a text, what checks it counts "items".
+        message = _LENGTHS[first["type"]].format(**first["ctx"])
     return ApiError(422, message, field=".".join(map(str, path)) or str(where))
 
 
 def _of_ours(exc: MessagingError) -> ApiError | None:
     match exc:
-        case MessageRejected(index=None):
-            return ApiError(422, f"{exc.field} {exc.reason}", field=exc.field)
         case MessageRejected():
-            return ApiError(422, f"item {exc.index}: {exc.field} {exc.reason}", field=f"{exc.index}.{exc.field}")
+            return _of_message(exc)
         case TemplateRejected() if exc.line is not None:
             return ApiError(422, f"line {exc.line}: {exc.reason}", field=exc.field, line=exc.line)
         case ConfigRejected() | EntryRejected():
@@ -170,6 +184,16 @@ def _of_ours(exc: MessagingError) -> ApiError | None:
         case IdempotencyKeyBusy():
             return ApiError(409, str(exc), code="busy", headers={"retry-after": "1"})
     return None
+
+
+def _of_message(exc: MessageRejected) -> ApiError:
+    """Names the item of a batch, and of many recipients the one."""
+    said = f"{exc.field} {exc.reason}"
+    if exc.field in _WHOM and isinstance(exc.value, str):
+        said = f"{said}: {shown_value(exc.value)}"
+    if exc.index is None:
+        return ApiError(422, said, field=exc.field)
+    return ApiError(422, f"item {exc.index}: {said}", field=f"{exc.index}.{exc.field}")
 
 
 def _of_database(exc: SQLAlchemyError) -> ApiError | None:

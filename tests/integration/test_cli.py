@@ -790,6 +790,12 @@ def test_quota_limits_are_set_and_shown_to_the_platforms_operator(run: Run, monk
     assert run("quota", "set", 7, "--sms", 20).out.endswith("0 mails of 50, 50 left; 0 text messages of 20, 20 left\n")
 
 
+def test_a_tenant_given_to_quota_as_an_option_is_told_that_it_is_the_argument(
+    refused: Callable[..., str],
+) -> None:
+    assert "no option --tenant here; the tenant's id is the argument" in refused("quota", "show", "--tenant", 7)
+
+
 def test_quota_show_tells_the_months_before(run: Run, engine: Engine) -> None:
     assert run("quota", "show").out.endswith(": 0 mails, unlimited\n")
     assert "nothing was charged in any month" in run("quota", "show", "--history").out

@@ -143,7 +143,8 @@ class MailStatusShown(Shown):
     to: list[str]
     status: SendStatus
     retry_count: int
-    next_attempt_at: Time
+    #: Null while it is sent, and once it is final.
+    next_attempt_at: Time | None
     error_code: str | None
     error_message: str | None
     sent_at: Time | None

@@ -39,9 +39,10 @@ class Needs:
         if identity is None:
             raise unauthenticated()
         if self.is_personal and identity.user_id is None:
-            raise unauthenticated("this is for signed-in users; the caller acts for no user")
+            raise unauthenticated("this is for one person: sign in, or send a token that has a user_id")
         if self.any_of and not identity.may(*self.any_of):
-            raise ApiError(403, f"this needs the permission {' or '.join(self.any_of)}")
+            allowed = f"roles with it: {', '.join(self.roles)}"
+            raise ApiError(403, f"this needs the permission {' or '.join(self.any_of)}; {allowed}")
 
     @property
     def roles(self) -> list[str]:
@@ -133,8 +134,8 @@ register_url_convertor("id", _IdConvertor())
 class Resource(APIRouter):
     """The routes of one resource, below `BASE`. Every route says whom it is for: `needs(...)` or `open_to_all()`."""
 
-    def __init__(self, tag: str) -> None:
-        super().__init__(prefix=BASE, tags=[tag])
+    def __init__(self, tag: str, *, prefix: str = BASE) -> None:
+        super().__init__(prefix=prefix, tags=[tag])
 
     def add_api_route(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """As FastAPI's; the operation is named for the function, and its errors are declared."""

@@ -72,7 +72,8 @@ class SmsStatusShown(Shown):
     content: str | None
     status: SendStatus
     retry_count: int
-    next_attempt_at: Time
+    #: Null while it is sent, and once it is final.
+    next_attempt_at: Time | None
     error_code: str | None
     error_message: str | None
     sent_at: Time | None

@@ -114,6 +114,24 @@ def test_anothers_row_is_not_there_and_the_platforms_is_refused(client: MakeClie
     assert "platform" in refused.json()["message"]
 
 
+def test_a_role_that_does_not_suffice_is_told_which_do(client: MakeClient) -> None:
+    refused = client(Role.SENDER).get("/api/v1/audit").json()
+    roles = "VIEWER, OPERATOR, TENANT_ADMIN, PLATFORM"
+    assert refused["message"] == f"this needs the permission READ; roles with it: {roles}"
+
+
+@pytest.mark.parametrize("sent", [{"data": {"name": "x"}}, {"json": ["x"]}])
+def test_what_is_no_json_object_is_told_so(client: MakeClient, sent: dict[str, Any]) -> None:
+    refused = client().post(TOKENS, **sent)
+    assert (refused.status_code, refused.json()["field"]) == (422, "body")
+    assert refused.json()["message"] == "the body is no JSON object, or its Content-Type is not application/json"
+
+
+def test_the_length_of_a_text_is_counted_in_characters(client: MakeClient) -> None:
+    refused = client().post("/api/v1/suppressions/1/lift", json={"reason": ""}).json()
+    assert (refused["field"], refused["message"]) == ("reason", "has too few characters; allowed: 1 or more")
+
+
 def test_a_sane_request_id_is_kept_and_another_is_made(client: MakeClient) -> None:
     caller = client()
 

@@ -139,6 +139,19 @@ def test_what_cannot_be_accepted_is_refused_by_its_field(
     assert rows() == []
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        ("", MAIL | {"cc": ["b@example.org", "bob"]}, "cc has no @: 'bob'"),
+        ("/batch", {"messages": [MAIL, MAIL | {"to": ["ann@"]}]}, "item 1: to has no domain right after the @: 'ann@'"),
+    ],
+)
+def test_of_many_recipients_the_one_that_is_refused_is_named(
+    client: MakeClient, path: str, body: dict[str, Any], message: str
+) -> None:
+    assert client(Role.SENDER).post(ALL + path, json=body).json()["message"] == message
+
+
 def test_a_line_break_in_the_subject_adds_no_header(client: MakeClient, rows: Rows) -> None:  # security sec-01
     send(client(Role.SENDER), subject="hi\r\nBcc: victim@example.net\nX-A: 1")
     assert rows()[0].subject == "hi Bcc: victim@example.net X-A: 1"
@@ -297,6 +310,14 @@ def test_the_status_says_where_a_mail_stands_and_why(client: MakeClient, put: Pu
         "text": "no",
         "at": "2030-01-01T00:00:00Z",
     }
+
+
+@pytest.mark.parametrize(("state", "is_told"), [("PENDING", True), ("RETRY", True), ("SENT", False), ("FAILED", False)])
+def test_what_is_final_has_no_next_attempt(client: MakeClient, put: Put, state: str, is_told: bool) -> None:
+    caller = client(Role.SENDER)
+    record_id = send(caller)
+    put(record_id, status=state)
+    assert (caller.get(f"{ALL}/{record_id}/status").json()["next_attempt_at"] is not None) is is_told
 
 
 @pytest.mark.parametrize("path", ["", "/status", "/attempts"])
