@@ -38,6 +38,9 @@ MAX_REPLY_BYTES = 65_536
 _CATEGORIES = {410: ErrorCategory.PERMANENT, 429: ErrorCategory.QUOTA}
 _GONE = 410
 
+#: Its address was changed after the chunk was loaded: sandbox mode has ruled on the one before.
+_CHANGED_CODE = "ENDPOINT_CHANGED"
+
 logger = logging.getLogger(__name__)
 
 
@@ -92,6 +95,9 @@ class WebhookChannel:
         [recipient] = recipients
         record, now = claim.content, self._clock()
         endpoint = self._endpoints.get(record["endpoint_id"], record["tenant_id"], now=now)
+        if endpoint.url != recipient:
+            text = f"webhook endpoint {endpoint.id} was pointed elsewhere meanwhile"
+            raise DeliveryError(ErrorCategory.TRANSIENT, _CHANGED_CODE, text)
         gate.check_start()
         body = body_of(record)
         headers = {

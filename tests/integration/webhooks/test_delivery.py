@@ -9,7 +9,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from messaging.category import ErrorCategory
 from messaging.webhooks.signing import new_secret
-from tests.far_end.provider_server import Fault, Reply
+from tests.far_end.provider_server import Fault, Reply, Request
 from tests.integration.webhooks.desk import WebhookDesk
 
 
@@ -152,7 +152,8 @@ def test_a_private_address_is_not_connected_to(make_desk: Callable[..., WebhookD
         assert desk.deliver(record_id) == {"failed": 1}
         row = desk.row(record_id)
         assert (row.error_code, row.uncertain) == ("HTTP_ADDRESS_REFUSED", False)
-        assert "no public address" in row.error_message
+        # A tenant must not learn what names mean in here.
+        assert "no public address" in row.error_message and "127.0.0.1" not in row.error_message
     assert desk.server.connections == 0
 
 
@@ -171,3 +172,22 @@ def test_what_sandbox_mode_keeps_is_not_called(make_desk: Callable[..., WebhookD
     record_id = desk.event(desk.add())
     assert desk.deliver(record_id) == {"sent": 1}
     assert desk.server.requests == []
+
+
+def test_an_endpoint_that_moves_off_the_list_during_a_chunk_is_not_called(
+    make_desk: Callable[..., WebhookDesk],
+) -> None:
+    desk = make_desk(sandbox={"mode": "allowlist", "allow": ["127.0.0.1"]})
+    listed, moving = desk.add(), desk.add()
+    answer = desk.api.answer
+
+    def move(request: Request) -> Reply:
+        desk.change(moving, url=desk.url.replace("127.0.0.1", "localhost"))
+        return answer(request)
+
+    desk.api.answer = move  # type: ignore[method-assign]
+    first, second = desk.event(listed), desk.event(moving)
+    assert desk.deliver(first, second) == {"sent": 1, "retry": 1}
+    assert (len(desk.server.requests), desk.row(second).error_code) == (1, "ENDPOINT_CHANGED")
+    assert desk.deliver(second) == {"sent": 1}  # kept
+    assert len(desk.server.requests) == 1
