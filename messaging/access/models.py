@@ -66,6 +66,20 @@ class Operator(Noted, TenantOwned, Switchable, Audited, Base):
     last_signed_in_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
 
+class OperatorLink(TenantOwned, Base):
+    """A way to sign in once, without a password, until it is used or runs out."""
+
+    __tablename__ = "operator_link"
+    __table_args__ = (UniqueConstraint("token_hash"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True, sort_order=-2)
+    operator_id: Mapped[int] = mapped_column(BigInteger)
+    #: SHA-256 of what the link holds, in hex.
+    token_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime] = mapped_column(Timestamp)
+    expires_at: Mapped[datetime] = mapped_column(Timestamp)
+
+
 class OperatorSession(TenantOwned, Base):
     """One sign-in, until it is ended or runs out."""
 

@@ -5,6 +5,7 @@ Signing in names no tenant, so these are statements on tables, which see all of 
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -57,25 +58,30 @@ def sign_in(engine: Engine, user_name: str, password: str, *, hours: float) -> s
         ).first()
         if is_so is None:
             return None
-        now = func.now()
-        connection.execute(delete(_SESSION).where(_s.expires_at < now))
-        connection.execute(
-            insert(_SESSION).values(
-                tenant_id=found.tenant_id,
-                operator_id=found.id,
-                token_hash=secrets.hashed(token),
-                created_at=now,
-                expires_at=now + timedelta(hours=hours),
-                last_seen_at=now,
-            )
-        )
-        # Signing in is no change of the row.
-        signed_in = update(_OPERATOR).where(_o.id == found.id).values(last_signed_in_at=now, updated_at=_o.updated_at)
-        connection.execute(signed_in)
-        who = replace(tenancy.current(), actor=f"operator:{found.id}", user_name=found.user_name)
-        with tenancy.acting_as(who):
-            audit.note(connection, "sign in", _OPERATOR, found.id, tenant_id=found.tenant_id)
+        begin(connection, token, found, hours=hours)
     return token
+
+
+def begin(connection: Connection, token: str, operator: Any, *, hours: float, note: str | None = None) -> None:
+    """Begin a session of an operator (`id`, `tenant_id`, `user_name`) whose row the transaction holds locked."""
+    now = func.now()
+    connection.execute(delete(_SESSION).where(_s.expires_at < now))
+    connection.execute(
+        insert(_SESSION).values(
+            tenant_id=operator.tenant_id,
+            operator_id=operator.id,
+            token_hash=secrets.hashed(token),
+            created_at=now,
+            expires_at=now + timedelta(hours=hours),
+            last_seen_at=now,
+        )
+    )
+    # Signing in is no change of the row.
+    signed_in = update(_OPERATOR).where(_o.id == operator.id).values(last_signed_in_at=now, updated_at=_o.updated_at)
+    connection.execute(signed_in)
+    who = replace(tenancy.current(), actor=f"operator:{operator.id}", user_name=operator.user_name)
+    with tenancy.acting_as(who):
+        audit.note(connection, "sign in", _OPERATOR, operator.id, note=note, tenant_id=operator.tenant_id)
 
 
 def find_caller(
@@ -122,6 +128,14 @@ def find_caller(
 def end(connection: Connection, token_hash: str) -> None:
     """End a session."""
     connection.execute(delete(_SESSION).where(_s.token_hash == token_hash))
+
+
+def end_everywhere(connection: Connection, token_hash: str) -> None:
+    """End the session and all others of its operator, wherever they were begun."""
+    found = connection.execute(select(_s.operator_id, _s.tenant_id).where(_s.token_hash == token_hash)).one_or_none()
+    if found is not None:
+        connection.execute(delete(_SESSION).where(_s.operator_id == found.operator_id))
+        audit.note(connection, "sign out everywhere", _OPERATOR, found.operator_id, tenant_id=found.tenant_id)
 
 
 def end_all(session: Session, operator_id: int, *, keep: str | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from sqlalchemy.orm import Session
 
-from messaging.access import operators, tokens
+from messaging.access import links, operators, tokens
 from messaging.access.models import ApiToken, Operator
 from messaging.access.operators import OperatorFields
 from messaging.access.roles import Role
@@ -89,6 +89,18 @@ def set_operator_password(operator_id: int, password: str, *, session: Session |
     environment()
     with in_session(session) as s:
         operators.set_password(s, operator_id, password)
+
+
+def make_operator_link(user_name: str, *, minutes: float = 10, session: Session | None = None) -> str:
+    """Make a link by which an operator signs in once, without a password; what is answered is its secret part.
+
+    Raises:
+        ConfigRejected: Minutes that cannot be.
+        RecordNotFound: No such operator in this tenant who may sign in.
+    """
+    environment()
+    with in_session(session) as s:
+        return links.make(s, user_name, minutes=minutes)
 
 
 def set_operator_active(operator_id: int, is_active: bool, *, session: Session | None = None) -> None:

@@ -21,12 +21,13 @@ def list_audit_entries(
     until: datetime | None = None,
     limit: int = 50,
     before: int | None = None,
+    after: int | None = None,
     session: Session | None = None,
 ) -> list[AuditLine]:
     """What operators did in this tenant, newest first, a page at a time.
 
     `actor` is such as `operator:5`, `target_type` a table's name, `since` inclusive, `until` exclusive. `before` is the
-    id of the last entry of the page before.
+    id of the last entry of the page before; `after` instead asks for those next above an id.
 
     Raises:
         TypeError: A value of another type.
@@ -42,6 +43,7 @@ def list_audit_entries(
         "until": time_if_given("until", until),
         "limit": number("limit", limit),
         "before": number_if_given("before", before),
+        "after": number_if_given("after", after),
     }
     environment()
     with in_session(session) as s:

@@ -31,9 +31,12 @@ def list_dead_letters(
     source_tenant_id: int | None = None,
     limit: int = 50,
     before: int | None = None,
+    after: int | None = None,
     session: Session | None = None,
 ) -> list[DeadLetterLine]:
     """Dead letters of all tenants, newest first, a page at a time; `before` is the id of the last one before.
+
+    `after` instead: those next above an id.
 
     Raises:
         TenantMismatch: A tenant asks, and neither the platform nor the system.
@@ -49,6 +52,7 @@ def list_dead_letters(
         "source_tenant_id": whole_if_given("source_tenant_id", source_tenant_id),
         "limit": number("limit", limit),
         "before": number_if_given("before", before),
+        "after": number_if_given("after", after),
     }
     environment()
     with in_session(session) as s:

@@ -42,10 +42,11 @@ def page(
     until: datetime | None = None,
     limit: int = 50,
     before: int | None = None,
+    after: int | None = None,
 ) -> list[AuditLine]:
     """Entries of the current tenant, newest first; `since` is inclusive, `until` exclusive, both aware.
 
-    `before` is the id of the last entry of the page before.
+    `before` is the id of the last entry of the page before; `after` instead asks for those next above an id.
     """
     statement = select(*(getattr(_A, name) for name in AuditLine.__dataclass_fields__))
     wanted = {_A.actor: actor, _A.action: action, _A.target_type: target_type, _A.target_id: target_id}
@@ -58,5 +59,8 @@ def page(
         statement = statement.where(_A.at < until)
     if before is not None:
         statement = statement.where(_A.id < before)
-    rows = session.execute(statement.order_by(_A.id.desc()).limit(limit))
-    return [AuditLine(**row._mapping) for row in rows]
+    if after is not None:
+        statement = statement.where(_A.id > after)
+    rows = session.execute(statement.order_by(_A.id.desc() if after is None else _A.id).limit(limit))
+    lines = [AuditLine(**row._mapping) for row in rows]
+    return lines if after is None else lines[::-1]

@@ -25,6 +25,9 @@ _UserId = Annotated[
         help="The application's id of the person, whose inbox it is.",
     ),
 ]
+#: Where `messaging web` listens unless it is told otherwise.
+LOCAL_URL = "http://127.0.0.1:8000"
+
 _All = Annotated[bool, typer.Option("--all", help="Those that are ended or disabled, too.")]
 _Ids = Annotated[list[int], typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID...")]
 _OperatorId = Annotated[int, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID")]
@@ -112,6 +115,26 @@ def list_operators(with_disabled: _All = False, as_json: AsJson = False, tenant:
         return
     columns = ("id", "user_name", "display_name", "role", "user_id", "active", "last_signed_in_at", "created_at")
     print_json([{column: getattr(row, column) for column in columns} for row in rows])
+
+
+@operator.command("link")
+def make_link(
+    user_name: Annotated[str, typer.Argument(help="Who is to sign in.")],
+    minutes: Annotated[int, typer.Option(parser=whole_number(1, 60), metavar="N", help="How long it works.")] = 10,
+    base_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where the console is reached; by default MESSAGING_PUBLIC_BASE_URL."),
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Print a link that signs an operator in to the console: once, within minutes, without a password."""
+    from messaging.api import access
+    from messaging.settings import load_settings
+
+    base = base_url or load_settings().public_base_url or LOCAL_URL
+    with acting_for(tenant):
+        secret = access.make_operator_link(user_name, minutes=minutes)
+    typer.echo(f"{base.rstrip('/')}/console/link/{secret}")
 
 
 @operator.command("disable")

@@ -37,8 +37,9 @@ class Page(list[LineT]):
 class Found(NamedTuple):
     """A page."""
 
+    #: Newest first.
     rows: list[Row[Any]]
-    #: What the next one begins below, whether it is of this page or was only looked at; None at the end of the list.
+    #: What the next one begins below (or above), whether it is of this page or was only looked at; None at the end.
     end: Row[Any] | None
 
 
@@ -59,14 +60,26 @@ class Newest:
     is_gathered: bool = False
 
 
-def read(session: Session, asked: Newest, *, size: int, before: Position | None, scan_rows: int = SCAN_ROWS) -> Found:
-    """The next `size` rows below a position, at most; None is the top. Whose rows they are, `within` says alone."""
+def read(
+    session: Session,
+    asked: Newest,
+    *,
+    size: int,
+    before: Position | None,
+    after: Position | None = None,
+    scan_rows: int = SCAN_ROWS,
+) -> Found:
+    """The next `size` rows below a position, at most; None is the top. Whose rows they are, `within` says alone.
+
+    `after` instead: those next above a position.
+    """
     connection = session.connection(bind_arguments={"clause": asked.table})
-    rows = list(connection.execute(page_of(asked, size=size, before=before, scan_rows=scan_rows)))
+    rows = list(connection.execute(page_of(asked, size=size, before=before, after=after, scan_rows=scan_rows)))
     fitting = [row for row in rows if row.fits]
+    end = rows[-1] if rows and rows[-1].seen == scan_rows else None
     if len(fitting) > size:
-        return Found(fitting[:size], fitting[size - 1])
-    return Found(fitting, rows[-1] if rows and rows[-1].seen == scan_rows else None)
+        fitting, end = fitting[:size], fitting[size - 1]
+    return Found(fitting if after is None else fitting[::-1], end)
 
 
 def page_by_id(
@@ -103,29 +116,37 @@ def page_by_id(
     return Page(map(line, found.rows), None if found.end is None else found.end.id)
 
 
-def page_of(asked: Newest, *, size: int, before: Position | None, scan_rows: int = SCAN_ROWS) -> Select[Any]:
-    """The rows of a page and the one after it, or the last row looked at: `fits` tells it from those of the page."""
+def page_of(
+    asked: Newest, *, size: int, before: Position | None, after: Position | None = None, scan_rows: int = SCAN_ROWS
+) -> Select[Any]:
+    """The rows of a page and the one after it, or the last row looked at: `fits` tells it from those of the page.
+
+    Nearest to the position first.
+    """
+    is_upward = after is not None
     rows = asked.table
     if asked.is_gathered:
         gathered = select(*(asked.table.c[name] for name in asked.columns)).where(*asked.within)
         rows = gathered.cte("gathered").prefix_with("MATERIALIZED")
     order = [rows.c[name] for name in asked.order]
-    newest = [column.desc() for column in order]
-    candidates = select(*(rows.c[name] for name in asked.columns)).order_by(*newest)
+    nearest = [column.asc() if is_upward else column.desc() for column in order]
+    candidates = select(*(rows.c[name] for name in asked.columns)).order_by(*nearest)
     if not asked.is_gathered:
         candidates = candidates.where(*asked.within)
     if before is not None:
         candidates = candidates.where(tuple_(*order) < tuple_(*before))
+    if after is not None:
+        candidates = candidates.where(tuple_(*order) > tuple_(*after))
     if not asked.conditions:
         return candidates.add_columns(literal_column("true").label("fits"), literal_column("0").label("seen")).limit(
             size + 1
         )
-    seen = func.row_number().over(order_by=newest).label("seen")
+    seen = func.row_number().over(order_by=nearest).label("seen")
     c = candidates.add_columns(seen).limit(scan_rows).subquery("looked_at").c
     fits = and_(*(condition(c) for condition in asked.conditions))
     return (
         select(*(c[name] for name in asked.columns), fits.label("fits"), c.seen)
         .where(or_(fits, c.seen == scan_rows))
-        .order_by(*(c[name].desc() for name in asked.order))
+        .order_by(*(c[name].asc() if is_upward else c[name].desc() for name in asked.order))
         .limit(size + 1)
     )

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from messaging.db import newest
 from messaging.db.newest import Condition, Newest
+from messaging.db.own_rows import MAX_ID
 from messaging.delivery.status import OPEN_STATUSES, SendStatus
 from messaging.requests import MessageScope
 
@@ -77,7 +78,11 @@ class RecordPage:
     lines: list[Line]
     #: What the next page begins below; None at the end.
     next: Position | None
+    #: What the page of newer ones lies above; None where the top is known to be reached.
+    newer: Position | None = None
 
+
+_ID_DIGITS = len(str(MAX_ID))
 
 #: Columns that a line shows of every record.
 _LINE_COLUMNS = (
@@ -110,6 +115,8 @@ class LineSource:
     #: Columns that say who it is to, and what is asked of them.
     recipient_columns: tuple[str, ...]
     recipient: Callable[[str], Condition]
+    #: Conditions that find what a text names by its key, each answered by an index; `owner` as for `page`.
+    keys: Callable[[str, int | None], list[ColumnElement[bool]]]
     #: Whether an index answers `recipient`.
     is_by_recipient: bool = False
 
@@ -128,14 +135,49 @@ class LineSource:
         owner: int | None,
         limit: int,
         before: Position | None,
+        after: Position | None = None,
         scan_rows: int = newest.SCAN_ROWS,
     ) -> RecordPage:
-        """Records of one owner, newest first; across owners (None) by id, the one order an index gives there."""
+        """Records of one owner, newest first; across owners (None) by id, the one order an index gives there.
+
+        `after` instead of `before`: those next above a place.
+        """
         question = self.question(asked, owner=owner)
-        start = None if before is None else tuple(getattr(before, name) for name in question.order)
-        found = newest.read(session, question, size=limit, before=start, scan_rows=scan_rows)
+
+        def place(at: Position | None) -> tuple[Any, ...] | None:
+            return None if at is None else tuple(getattr(at, name) for name in question.order)
+
+        found = newest.read(
+            session, question, size=limit, before=place(before), after=place(after), scan_rows=scan_rows
+        )
         end = None if found.end is None else Position(found.end.created_at, found.end.id)
-        return RecordPage([self._line(row) for row in found.rows], end)
+        lines = [self._line(row) for row in found.rows]
+        if after is not None:
+            below = Position(lines[-1].created_at, lines[-1].id) if lines else Position(after.created_at, after.id + 1)
+            return RecordPage(lines, below, end)
+        above = before and Position(before.created_at, before.id - 1)
+        if before is not None and lines:
+            above = Position(lines[0].created_at, lines[0].id)
+        return RecordPage(lines, end, above)
+
+    def find(self, session: Session, text: str, asked: RecordFilter, *, owner: int | None, limit: int) -> list[Line]:
+        """Records whose id or another key a text is, and which fit a filter; newest first."""
+        c = self.table.c
+        conditions = [*self.keys(text, owner)]
+        if text.isascii() and text.isdecimal() and len(text) <= _ID_DIGITS and int(text) <= MAX_ID:
+            conditions.append(c.id == int(text))
+        if owner is not None:
+            # Across owners no index answers it.
+            conditions.append(c.idempotency_key == text)
+        looks = [select(c.id).where(condition, *self._of(owner)).limit(limit) for condition in conditions]
+        connection = session.connection(bind_arguments={"clause": self.table})
+        ids = {row_id for look in looks for row_id in connection.execute(look).scalars()}
+        question = self.question(asked, owner=owner)
+        statement = select(*(c[name] for name in question.columns)).where(
+            c.id.in_(ids), *question.within, *(condition(c) for condition in question.conditions)
+        )
+        rows = connection.execute(statement.order_by(c.id.desc()).limit(limit)) if ids else ()
+        return [self._line(row) for row in rows]
 
     def question(self, asked: RecordFilter, *, owner: int | None) -> Newest:
         """What a filter asks of the list."""

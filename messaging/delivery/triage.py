@@ -73,8 +73,11 @@ def page(
     source_tenant_id: int | None = None,
     limit: int = 50,
     before: int | None = None,
+    after: int | None = None,
 ) -> list[DeadLetterLine]:
     """Dead letters, newest first; `before` is the id of the last one of the page before.
+
+    `after` instead: those next above an id.
 
     Raises: TenantMismatch, where a tenant asks.
     """
@@ -93,8 +96,11 @@ def page(
             statement = statement.where(column == value)
     if before is not None:
         statement = statement.where(_D.id < before)
-    rows = session.execute(statement.order_by(_D.id.desc()).limit(limit))
-    return [DeadLetterLine(**_fields(row)) for row in rows]
+    if after is not None:
+        statement = statement.where(_D.id > after)
+    rows = session.execute(statement.order_by(_D.id.desc() if after is None else _D.id).limit(limit))
+    lines = [DeadLetterLine(**_fields(row)) for row in rows]
+    return lines if after is None else lines[::-1]
 
 
 def get(session: Session, dead_letter_id: int) -> DeadLetter:

@@ -172,9 +172,16 @@ def _reference(file: GivenFile, file_id: int | None) -> dict[str, Any]:
 
 
 def open_all(
-    references: Sequence[Mapping[str, Any]], store: FileStore, tenants: Collection[int], *, max_bytes: int, gate: Gate
+    references: Sequence[Mapping[str, Any]],
+    store: FileStore,
+    tenants: Collection[int],
+    *,
+    max_bytes: int,
+    gate: Gate | None,
 ) -> "Opened":
     """The files of a prepared record, read out of the store before anything is connected; to be closed.
+
+    None of gate: no send waits for them.
 
     Raises: PreparationError, ATTACHMENT_*; what the database's driver raises.
     """
@@ -208,7 +215,9 @@ def open_all(
     return opened
 
 
-def _time_left(gate: Gate) -> float:
+def _time_left(gate: Gate | None) -> float:
+    if gate is None:
+        return STORE_SECONDS
     try:
         return gate.timeout(STORE_SECONDS)
     except TimeoutError as exc:

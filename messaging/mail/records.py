@@ -180,6 +180,7 @@ LINES = LineSource(
     # No index holds them: each of a mail's rows, five before it is sent, would be entered there anew.
     recipient_columns=("to_addresses", "cc_addresses", "bcc_addresses"),
     recipient=_is_to,
+    keys=lambda text, _: [MAIL_SEND_RECORD.c.message_id.in_((text, f"<{text}>"))],
 )
 
 

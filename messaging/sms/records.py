@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from messaging.delivery.lines import LineSource
@@ -13,8 +13,9 @@ from messaging.delivery.stories import AttemptStory, attempts_of, dead_letter_of
 from messaging.errors import RecordNotFound
 from messaging.requests import MessageScope
 from messaging.sms.acceptance import CHANNEL
-from messaging.sms.models import SMS_SEND_RECORD, SmsProviderConfig, SmsSendRecord
+from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD, SmsProviderConfig, SmsSendRecord
 from messaging.sms.numbers import parse_number
+from messaging.tenancy import PLATFORM_TENANT_ID
 
 #: Fields that hold what a text message says.
 BODIES = ("content", "template_variables", "template_params")
@@ -83,6 +84,15 @@ def recipient(text: str) -> str:
     return parse_number(text)
 
 
+def _keys(text: str, owner: int | None) -> list[ColumnElement[bool]]:
+    """What a provider calls a message, of each provider that may have sent it: the index begins with them."""
+    c, providers = SMS_SEND_RECORD.c, SMS_PROVIDER_CONFIG.c
+    theirs = select(providers.id)
+    if owner is not None:
+        theirs = theirs.where(providers.tenant_id.in_((owner, PLATFORM_TENANT_ID)))
+    return [and_(c.provider_config_id.in_(theirs), c.provider_message_id == text)]
+
+
 LINES = LineSource(
     channel=CHANNEL,
     table=SMS_SEND_RECORD,
@@ -91,6 +101,7 @@ LINES = LineSource(
     config_column="provider_config_id",
     recipient_columns=("phone_number",),
     recipient=lambda number: lambda c: c.phone_number == number,
+    keys=_keys,
     is_by_recipient=True,
 )
 
