@@ -3,8 +3,6 @@
 The cookie is for pages of our own origin; a request that it alone vouches for must come from one.
 """
 
-from urllib.parse import urlsplit
-
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -72,7 +70,7 @@ def require_same_origin(request: Request) -> None:
         is_same = fetched_from == "same-origin"
     else:
         # Host and port alone: behind a proxy that ends TLS the scheme differs.
-        origin = headers.get("origin")
-        is_same = origin is not None and urlsplit(origin).netloc == headers.get("host")
+        host = headers.get("host")
+        is_same = bool(host) and headers.get("origin") in (f"https://{host}", f"http://{host}")
     if not is_same:
         raise ApiError(403, f"send the header {CSRF_HEADER} with a session's changes", code="csrf")
