@@ -82,13 +82,13 @@ def windows_shown(ask: Callable[[int], SendWindows], config_id: int) -> WindowsS
         raise ApiError(503, str(exc)) from exc
 
 
-def asked(query: ConfigQuery) -> ListFields:
-    """The query as the library takes it."""
-    return {"active": query.active, "search": query.search, **page_asked(query)}
+def asked(query: ConfigQuery) -> dict[str, Any]:
+    """The query as the library takes it, filters of the kind included."""
+    return {name: getattr(query, name) for name in type(query).model_fields}
 
 
 def page_asked(query: Numbered) -> ListFields:
-    """The same of a list whose rows cannot be disabled."""
+    """Which page of a list whose rows cannot be disabled."""
     return {"page": query.page, "size": query.size, "sort": query.sort}
 
 

@@ -1,10 +1,9 @@
 """`/mail/send-servers`, `/mail/senders`: the servers that mail goes out by. Secrets go in and never come out."""
 
-from typing import Annotated, Literal
-
-from fastapi import Query
+from typing import Literal
 
 from messaging import api
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
     ADMINISTER,
     READ,
@@ -20,12 +19,9 @@ from messaging.web.api.configurations import (
     Secret,
     Switch,
     WindowsShown,
-    asked,
     left_out,
-    paged,
     windows_shown,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Time
 
@@ -152,48 +148,33 @@ def list_senders(session: DbSession) -> Items[SenderShown]:
     return Items(items=[SenderShown.model_validate(sender) for sender in api.list_senders(session=session)])
 
 
-@routes.get("/mail/send-servers", dependencies=READ)
-def list_mail_servers(session: DbSession, query: Annotated[MailServerQuery, Query()]) -> Page[MailServerShown]:
-    """The tenant's servers."""
-    return paged(api.list_mail_servers(session=session, **asked(query)), query, MailServerShown.model_validate)
-
-
-@routes.get("/mail/send-servers/{server_id}", dependencies=READ)
-def get_mail_server(session: DbSession, server_id: Id) -> MailServerShown:
-    """One server, disabled or not."""
-    return MailServerShown.model_validate(api.get_mail_server(server_id, session=session))
-
-
-@routes.post("/mail/send-servers", status_code=201, dependencies=ADMINISTER)
-def add_mail_server(session: DbSession, given: MailServerGiven) -> MailServerShown:
-    """Add a server; as the default it takes that from the others."""
-    return get_mail_server(session, api.add_mail_server(session=session, **given.sent()))
-
-
-@routes.patch("/mail/send-servers/{server_id}", dependencies=ADMINISTER)
-def change_mail_server(session: DbSession, server_id: Id, given: MailServerChanged) -> MailServerShown:
-    """Change a server; the next attempt of every mail that uses it goes by it within a second."""
-    api.change_mail_server(server_id, session=session, **given.sent())
-    return get_mail_server(session, server_id)
-
-
-@routes.delete("/mail/send-servers/{server_id}", status_code=204, dependencies=ADMINISTER)
-def delete_mail_server(session: DbSession, server_id: Id) -> None:
-    """Delete a server; what still has to go out by it fails. Disable it instead to let that go out."""
-    api.delete_mail_server(server_id, session=session)
-
-
-@routes.post("/mail/send-servers/{server_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_mail_server(session: DbSession, server_id: Id, given: MailServerChanged) -> MailServerShown:
-    """Add a server like this one but for what is given; without its secrets, disabled and no default unless given."""
-    return get_mail_server(session, api.copy_mail_server(server_id, session=session, **given.sent()))
-
-
-@routes.post("/mail/send-servers/{server_id}/default", dependencies=ADMINISTER)
-def choose_default_mail_server(session: DbSession, server_id: Id) -> MailServerShown:
-    """Make a server the default in the place of any other; 409 while it is disabled."""
-    api.set_default_mail_server(server_id, session=session)
-    return get_mail_server(session, server_id)
+servers = ConfigRoutes(routes, "/mail/send-servers", "server_id", read=api.get_mail_server, shown=MailServerShown)
+servers.get_page(api.list_mail_servers, MailServerQuery, "The tenant's servers.")
+servers.get("One server, disabled or not.")
+servers.post(
+    api.add_mail_server,
+    MailServerGiven,
+    "Add a server; as the default it takes that from the others.",
+)
+servers.patch(
+    api.change_mail_server,
+    MailServerChanged,
+    "Change a server; the next attempt of every mail that uses it goes by it within a second.",
+)
+servers.delete(
+    api.delete_mail_server,
+    "Delete a server; what still has to go out by it fails. Disable it instead to let that go out.",
+)
+servers.post_copy(
+    api.copy_mail_server,
+    MailServerChanged,
+    "Add a server like this one but for what is given; without its secrets, disabled and no default unless given.",
+)
+servers.post_default(
+    api.set_default_mail_server,
+    "Make a server the default in the place of any other; 409 while it is disabled.",
+    name="choose_default_mail_server",
+)
 
 
 @routes.post("/mail/send-servers/{server_id}/test", dependencies=ADMINISTER)

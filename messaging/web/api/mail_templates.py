@@ -11,9 +11,9 @@ from messaging.mail.template_tools import switch_body_mode
 from messaging.requests import BodyMode, Priority
 from messaging.templates.errors import RenderError
 from messaging.templates.variables import VariableKind
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
     ADMINISTER,
-    READ,
     SEND,
     ConfigQuery,
     Description,
@@ -22,11 +22,8 @@ from messaging.web.api.configurations import (
     Line500,
     Name,
     Switch,
-    asked,
     left_out,
-    paged,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource, problems
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 from messaging.web.errors import ApiError
@@ -240,38 +237,30 @@ def change_body_mode(given: BodiesGiven) -> BodiesShown:
     return BodiesShown(body_mode=given.body_mode, **bodies)
 
 
-@routes.get("/mail/templates", dependencies=READ)
-def list_mail_templates(session: DbSession, query: Annotated[MailTemplateQuery, Query()]) -> Page[MailTemplateListed]:
-    """The tenant's templates, without their bodies."""
-    return paged(api.list_mail_templates(session=session, **asked(query)), query, MailTemplateListed.model_validate)
-
-
-@routes.get("/mail/templates/{template_id}", dependencies=READ)
-def get_mail_template(session: DbSession, template_id: Id) -> MailTemplateShown:
-    """One template, disabled or not."""
-    return MailTemplateShown.model_validate(api.get_mail_template(template_id, session=session))
-
-
-@routes.post("/mail/templates", status_code=201, dependencies=ADMINISTER)
-def add_mail_template(session: DbSession, given: MailTemplateGiven) -> MailTemplateShown:
-    """Add a template; its sources are compiled, and refused with the line where that fails."""
-    return get_mail_template(session, api.add_mail_template(session=session, **given.sent()))
-
-
-@routes.patch("/mail/templates/{template_id}", dependencies=ADMINISTER)
-def change_mail_template(session: DbSession, template_id: Id, given: MailTemplateChanged) -> MailTemplateShown:
-    """Change a template; mails that are prepared from a second later on are made from it."""
-    api.change_mail_template(template_id, session=session, **given.sent())
-    return get_mail_template(session, template_id)
-
-
-@routes.delete("/mail/templates/{template_id}", status_code=204, dependencies=ADMINISTER)
-def delete_mail_template(session: DbSession, template_id: Id) -> None:
-    """Delete a template; mails that name it and are not prepared yet fail, what is prepared goes out."""
-    api.delete_mail_template(template_id, session=session)
-
-
-@routes.post("/mail/templates/{template_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_mail_template(session: DbSession, template_id: Id, given: MailTemplateCopied) -> MailTemplateShown:
-    """Add a template like this one under a code of its own; disabled unless it is said otherwise."""
-    return get_mail_template(session, api.copy_mail_template(template_id, session=session, **given.sent()))
+templates = ConfigRoutes(routes, "/mail/templates", "template_id", read=api.get_mail_template, shown=MailTemplateShown)
+templates.get_page(
+    api.list_mail_templates,
+    MailTemplateQuery,
+    "The tenant's templates, without their bodies.",
+    line=MailTemplateListed,
+)
+templates.get("One template, disabled or not.")
+templates.post(
+    api.add_mail_template,
+    MailTemplateGiven,
+    "Add a template; its sources are compiled, and refused with the line where that fails.",
+)
+templates.patch(
+    api.change_mail_template,
+    MailTemplateChanged,
+    "Change a template; mails that are prepared from a second later on are made from it.",
+)
+templates.delete(
+    api.delete_mail_template,
+    "Delete a template; mails that name it and are not prepared yet fail, what is prepared goes out.",
+)
+templates.post_copy(
+    api.copy_mail_template,
+    MailTemplateCopied,
+    "Add a template like this one under a code of its own; disabled unless it is said otherwise.",
+)

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Query
 from pydantic import Field
 
 from messaging import api
 from messaging.receive.mailbox_checks import MAX_INTERVAL_SECONDS, MIN_INTERVAL_SECONDS
 from messaging.receive.vocabulary import MailboxAuth, Protocol
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
     ADMINISTER,
     READ,
@@ -20,11 +20,8 @@ from messaging.web.api.configurations import (
     Rank,
     Secret,
     Switch,
-    asked,
     left_out,
-    paged,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Time
 
@@ -135,48 +132,29 @@ class WatermarkShown(Shown):
     in_progress_since: Time | None
 
 
-@routes.get("/mail/receive-servers", dependencies=READ)
-def list_mailboxes(session: DbSession, query: Annotated[MailboxQuery, Query()]) -> Page[MailboxShown]:
-    """The tenant's mailboxes."""
-    return paged(api.list_mailboxes(session=session, **asked(query)), query, MailboxShown.model_validate)
-
-
-@routes.get("/mail/receive-servers/{mailbox_id}", dependencies=READ)
-def get_mailbox(session: DbSession, mailbox_id: Id) -> MailboxShown:
-    """One mailbox, disabled or not."""
-    return MailboxShown.model_validate(api.get_mailbox(mailbox_id, session=session))
-
-
-@routes.post("/mail/receive-servers", status_code=201, dependencies=ADMINISTER)
-def add_mailbox(session: DbSession, given: MailboxGiven) -> MailboxShown:
-    """Add a mailbox, which the next tick fetches; with POP3 fetching drains it."""
-    return get_mailbox(session, api.add_mailbox(session=session, **given.sent()))
-
-
-@routes.patch("/mail/receive-servers/{mailbox_id}", dependencies=ADMINISTER)
-def change_mailbox(session: DbSession, mailbox_id: Id, given: MailboxChanged) -> MailboxShown:
-    """Change a mailbox; the next fetch goes by it."""
-    api.change_mailbox(mailbox_id, session=session, **given.sent())
-    return get_mailbox(session, mailbox_id)
-
-
-@routes.delete("/mail/receive-servers/{mailbox_id}", status_code=204, dependencies=ADMINISTER)
-def delete_mailbox(session: DbSession, mailbox_id: Id) -> None:
-    """Delete a mailbox and how far it was read; the mails that came from it stay."""
-    api.delete_mailbox(mailbox_id, session=session)
-
-
-@routes.post("/mail/receive-servers/{mailbox_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_mailbox(session: DbSession, mailbox_id: Id, given: MailboxChanged) -> MailboxShown:
-    """Add a mailbox like this one but for what is given; without its password, disabled and no default unless given."""
-    return get_mailbox(session, api.copy_mailbox(mailbox_id, session=session, **given.sent()))
-
-
-@routes.post("/mail/receive-servers/{mailbox_id}/default", dependencies=ADMINISTER)
-def choose_default_mailbox(session: DbSession, mailbox_id: Id) -> MailboxShown:
-    """Make a mailbox the one that is fetched when none is named; 409 while it is disabled."""
-    api.set_default_mailbox(mailbox_id, session=session)
-    return get_mailbox(session, mailbox_id)
+mailboxes = ConfigRoutes(routes, "/mail/receive-servers", "mailbox_id", read=api.get_mailbox, shown=MailboxShown)
+mailboxes.get_page(api.list_mailboxes, MailboxQuery, "The tenant's mailboxes.")
+mailboxes.get("One mailbox, disabled or not.")
+mailboxes.post(
+    api.add_mailbox,
+    MailboxGiven,
+    "Add a mailbox, which the next tick fetches; with POP3 fetching drains it.",
+)
+mailboxes.patch(api.change_mailbox, MailboxChanged, "Change a mailbox; the next fetch goes by it.")
+mailboxes.delete(
+    api.delete_mailbox,
+    "Delete a mailbox and how far it was read; the mails that came from it stay.",
+)
+mailboxes.post_copy(
+    api.copy_mailbox,
+    MailboxChanged,
+    "Add a mailbox like this one but for what is given; without its password, disabled and no default unless given.",
+)
+mailboxes.post_default(
+    api.set_default_mailbox,
+    "Make a mailbox the one that is fetched when none is named; 409 while it is disabled.",
+    name="choose_default_mailbox",
+)
 
 
 @routes.post("/mail/receive-servers/{mailbox_id}/test", dependencies=ADMINISTER)

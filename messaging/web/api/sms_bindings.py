@@ -75,7 +75,8 @@ class SmsBindingQuery(ConfigQuery):
 @routes.get("/sms/template-bindings", dependencies=READ)
 def list_sms_bindings(session: DbSession, query: Annotated[SmsBindingQuery, Query()]) -> Page[SmsBindingShown]:
     """The bindings of the tenant's templates."""
-    lines = api.list_sms_bindings(query.template_id, query.provider_config_id, session=session, **asked(query))
+    fields = asked(query)
+    lines = api.list_sms_bindings(fields.pop("template_id"), session=session, **fields)
     return paged(lines, query, SmsBindingShown.model_validate)
 
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Query
 from pydantic import Field
 
 from messaging import api
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
     ADMINISTER,
     READ,
@@ -20,12 +20,9 @@ from messaging.web.api.configurations import (
     Secret,
     Switch,
     WindowsShown,
-    asked,
     left_out,
-    paged,
     windows_shown,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 
@@ -135,47 +132,34 @@ class ProviderTestShown(Shown):
     error_message: str | None
 
 
-@routes.get("/sms/providers", dependencies=READ)
-def list_sms_providers(session: DbSession, query: Annotated[SmsProviderQuery, Query()]) -> Page[SmsProviderShown]:
-    """The tenant's providers."""
-    return paged(api.list_sms_providers(session=session, **asked(query)), query, SmsProviderShown.model_validate)
-
-
-@routes.get("/sms/providers/{provider_id}", dependencies=READ)
-def get_sms_provider(session: DbSession, provider_id: Id) -> SmsProviderShown:
-    """One provider, disabled or not."""
-    return SmsProviderShown.model_validate(api.get_sms_provider(provider_id, session=session))
+providers = ConfigRoutes(routes, "/sms/providers", "provider_id", read=api.get_sms_provider, shown=SmsProviderShown)
+providers.get_page(api.list_sms_providers, SmsProviderQuery, "The tenant's providers.")
+providers.get("One provider, disabled or not.")
+providers.post(
+    api.add_sms_provider,
+    SmsProviderGiven,
+    "Add a provider; what its adapter could not send with is refused.",
+)
+providers.patch(
+    api.change_sms_provider,
+    SmsProviderChanged,
+    "Change a provider; the next attempt of every message that uses it goes by it within a second.",
+)
+providers.delete(
+    api.delete_sms_provider,
+    "Delete a provider with its routes; what still has to go out by it fails. Disable it to let that go out.",
+)
+providers.post_copy(
+    api.copy_sms_provider,
+    SmsProviderChanged,
+    "Add a provider like this one but for what is given; without its secrets, disabled and no default unless given.",
+)
 
 
 @routes.get("/sms/providers/{provider_id}/callbacks", dependencies=ADMINISTER)
 def get_sms_provider_callbacks(session: DbSession, provider_id: Id) -> SmsProviderDetail:
     """A provider with the addresses to set in its console: whoever knows them can send receipts and messages to us."""
     return SmsProviderDetail.model_validate(api.get_sms_provider(provider_id, session=session))
-
-
-@routes.post("/sms/providers", status_code=201, dependencies=ADMINISTER)
-def add_sms_provider(session: DbSession, given: SmsProviderGiven) -> SmsProviderShown:
-    """Add a provider; what its adapter could not send with is refused."""
-    return get_sms_provider(session, api.add_sms_provider(session=session, **given.sent()))
-
-
-@routes.patch("/sms/providers/{provider_id}", dependencies=ADMINISTER)
-def change_sms_provider(session: DbSession, provider_id: Id, given: SmsProviderChanged) -> SmsProviderShown:
-    """Change a provider; the next attempt of every message that uses it goes by it within a second."""
-    api.change_sms_provider(provider_id, session=session, **given.sent())
-    return get_sms_provider(session, provider_id)
-
-
-@routes.delete("/sms/providers/{provider_id}", status_code=204, dependencies=ADMINISTER)
-def delete_sms_provider(session: DbSession, provider_id: Id) -> None:
-    """Delete a provider with its routes; what still has to go out by it fails. Disable it to let that go out."""
-    api.delete_sms_provider(provider_id, session=session)
-
-
-@routes.post("/sms/providers/{provider_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_sms_provider(session: DbSession, provider_id: Id, given: SmsProviderChanged) -> SmsProviderShown:
-    """Add a provider like this one but for what is given; without its secrets, disabled and no default unless given."""
-    return get_sms_provider(session, api.copy_sms_provider(provider_id, session=session, **given.sent()))
 
 
 @routes.post("/sms/providers/{provider_id}/test", dependencies=ADMINISTER)

@@ -2,23 +2,18 @@
 
 from typing import Annotated, Literal
 
-from fastapi import Query
 from pydantic import Field
 
 from messaging import api
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
-    ADMINISTER,
-    READ,
     SEND,
     ConfigQuery,
     Items,
     Rank,
     Switch,
-    asked,
     left_out,
-    paged,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Time
 
@@ -102,36 +97,17 @@ def list_regions(session: DbSession) -> Items[RegionShown]:
     return Items(items=[RegionShown.model_validate(country) for country in api.list_regions(session=session)])
 
 
-@routes.get("/sms/routes", dependencies=READ)
-def list_sms_routes(session: DbSession, query: Annotated[SmsRouteQuery, Query()]) -> Page[SmsRouteShown]:
-    """The tenant's routes."""
-    lines = api.list_sms_routes(query.region_code, query.provider_config_id, session=session, **asked(query))
-    return paged(lines, query, SmsRouteShown.model_validate)
-
-
-@routes.get("/sms/routes/{route_id}", dependencies=READ)
-def get_sms_route(session: DbSession, route_id: Id) -> SmsRouteShown:
-    """One route, disabled or not."""
-    return SmsRouteShown.model_validate(api.get_sms_route(route_id, session=session))
-
-
-@routes.post("/sms/routes", status_code=201, dependencies=ADMINISTER)
-def add_sms_route(session: DbSession, given: SmsRouteGiven) -> SmsRouteShown:
-    """Let a provider of the tenant serve a country; from then on no default provider does."""
-    route_id = api.add_sms_route(
-        given.provider_config_id, given.region_code, priority=given.priority, active=given.active, session=session
-    )
-    return get_sms_route(session, route_id)
-
-
-@routes.patch("/sms/routes/{route_id}", dependencies=ADMINISTER)
-def change_sms_route(session: DbSession, route_id: Id, given: SmsRouteChanged) -> SmsRouteShown:
-    """Change a route."""
-    api.change_sms_route(route_id, session=session, **given.sent())
-    return get_sms_route(session, route_id)
-
-
-@routes.delete("/sms/routes/{route_id}", status_code=204, dependencies=ADMINISTER)
-def delete_sms_route(session: DbSession, route_id: Id) -> None:
-    """Remove a route; the country is served by those that are left, else by the defaults."""
-    api.remove_sms_route(route_id, session=session)
+sms_routes = ConfigRoutes(routes, "/sms/routes", "route_id", read=api.get_sms_route, shown=SmsRouteShown)
+sms_routes.get_page(api.list_sms_routes, SmsRouteQuery, "The tenant's routes.")
+sms_routes.get("One route, disabled or not.")
+sms_routes.post(
+    api.add_sms_route,
+    SmsRouteGiven,
+    "Let a provider of the tenant serve a country; from then on no default provider does.",
+)
+sms_routes.patch(api.change_sms_route, SmsRouteChanged, "Change a route.")
+sms_routes.delete(
+    api.remove_sms_route,
+    "Remove a route; the country is served by those that are left, else by the defaults.",
+    name="delete_sms_route",
+)

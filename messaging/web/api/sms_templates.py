@@ -9,20 +9,16 @@ from messaging import api
 from messaging.sms.models import Encoding
 from messaging.sms.template_checks import MAX_SEGMENTS, MAX_SOURCE_CHARS
 from messaging.templates.errors import RenderError
+from messaging.web.api.config_routes import ConfigRoutes
 from messaging.web.api.configurations import (
-    ADMINISTER,
-    READ,
     SEND,
     ConfigQuery,
     Description,
     Items,
     Name,
     Switch,
-    asked,
     left_out,
-    paged,
 )
-from messaging.web.api.lists import Page
 from messaging.web.api.mail_templates import NO_TEMPLATE, PreviewGiven, TemplateNamed, VariableShown, render_failed
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
@@ -144,38 +140,30 @@ def preview_sms_template(session: DbSession, given: PreviewGiven) -> SmsPreviewS
     return SmsPreviewShown.model_validate(rendered)
 
 
-@routes.get("/sms/templates", dependencies=READ)
-def list_sms_templates(session: DbSession, query: Annotated[SmsTemplateQuery, Query()]) -> Page[SmsTemplateListed]:
-    """The tenant's templates, without their texts."""
-    return paged(api.list_sms_templates(session=session, **asked(query)), query, SmsTemplateListed.model_validate)
-
-
-@routes.get("/sms/templates/{template_id}", dependencies=READ)
-def get_sms_template(session: DbSession, template_id: Id) -> SmsTemplateShown:
-    """One template, disabled or not."""
-    return SmsTemplateShown.model_validate(api.get_sms_template(template_id, session=session))
-
-
-@routes.post("/sms/templates", status_code=201, dependencies=ADMINISTER)
-def add_sms_template(session: DbSession, given: SmsTemplateGiven) -> SmsTemplateShown:
-    """Add a template; its text is compiled, and refused with the line where that fails."""
-    return get_sms_template(session, api.add_sms_template(session=session, **given.sent()))
-
-
-@routes.patch("/sms/templates/{template_id}", dependencies=ADMINISTER)
-def change_sms_template(session: DbSession, template_id: Id, given: SmsTemplateChanged) -> SmsTemplateShown:
-    """Change a template; messages that are prepared from a second later on are made from it."""
-    api.change_sms_template(template_id, session=session, **given.sent())
-    return get_sms_template(session, template_id)
-
-
-@routes.delete("/sms/templates/{template_id}", status_code=204, dependencies=ADMINISTER)
-def delete_sms_template(session: DbSession, template_id: Id) -> None:
-    """Delete a template with its bindings; messages that name it and are not prepared yet fail."""
-    api.delete_sms_template(template_id, session=session)
-
-
-@routes.post("/sms/templates/{template_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_sms_template(session: DbSession, template_id: Id, given: SmsTemplateCopied) -> SmsTemplateShown:
-    """Add a template like this one under a code of its own, without bindings; disabled unless it is said otherwise."""
-    return get_sms_template(session, api.copy_sms_template(template_id, session=session, **given.sent()))
+templates = ConfigRoutes(routes, "/sms/templates", "template_id", read=api.get_sms_template, shown=SmsTemplateShown)
+templates.get_page(
+    api.list_sms_templates,
+    SmsTemplateQuery,
+    "The tenant's templates, without their texts.",
+    line=SmsTemplateListed,
+)
+templates.get("One template, disabled or not.")
+templates.post(
+    api.add_sms_template,
+    SmsTemplateGiven,
+    "Add a template; its text is compiled, and refused with the line where that fails.",
+)
+templates.patch(
+    api.change_sms_template,
+    SmsTemplateChanged,
+    "Change a template; messages that are prepared from a second later on are made from it.",
+)
+templates.delete(
+    api.delete_sms_template,
+    "Delete a template with its bindings; messages that name it and are not prepared yet fail.",
+)
+templates.post_copy(
+    api.copy_sms_template,
+    SmsTemplateCopied,
+    "Add a template like this one under a code of its own, without bindings; disabled unless it is said otherwise.",
+)
