@@ -21,6 +21,7 @@ def add_webhook_endpoint(*, session: Session | None = None, **fields: Unpack[End
 
     Raises:
         ConfigRejected: A field cannot be saved. Nothing was written.
+        StateError: This tenant has 50 of them, disabled ones included.
     """
     allow_private = environment().settings.webhooks.transport.allow_private
     with in_session(session) as s:

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import func
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from messaging import config_admin, config_lists, field_checks
 from messaging.config_kinds import Kind
 from messaging.config_lists import Lines, ListFields
+from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable
 from messaging.db.own_rows import TO_CHANGE, get_own, sign
-from messaging.errors import ConfigRejected
+from messaging.errors import ConfigRejected, StateError
 from messaging.field_checks import switch, text
 from messaging.webhooks.addresses import MAX_URL_CHARS, check_url
 from messaging.webhooks.events import EVENT_TYPES
@@ -29,6 +30,9 @@ WHAT = "webhook endpoint"
 
 #: Hours for which a secret that was replaced signs as well, unless it is said otherwise, and at most.
 KEEP_HOURS, MAX_KEEP_HOURS = 24.0, 24.0 * 30
+
+#: Endpoints of one tenant, disabled ones too: each outcome writes a row for each, where other tenants' outcomes wait.
+MAX_ENDPOINTS = 50
 
 
 class EndpointFields(TypedDict, total=False):
@@ -78,9 +82,13 @@ def add_endpoint(session: Session, *, allow_private: bool, **fields: Unpack[Endp
 
     Raises:
         ConfigRejected: A field cannot be saved; nothing was written.
+        StateError: The tenant has as many as it may.
     """
     secret = fields.get("secret") or new_secret()
     _check_address(fields, allow_private)
+    count = session.scalars(with_disabled(select(func.count(WebhookEndpoint.id)))).one()
+    if count >= MAX_ENDPOINTS:
+        raise StateError(f"there are {count} {WHAT}s; a tenant may have {MAX_ENDPOINTS}")
     row_id = config_admin.add(session, KIND, {**fields, "secret": secret})
     return WebhookEndpointAdded(row_id, secret)
 

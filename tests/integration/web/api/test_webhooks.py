@@ -7,6 +7,7 @@ from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
 from messaging.access.roles import Role
+from messaging.webhooks.endpoint_admin import MAX_ENDPOINTS
 from messaging.webhooks.signing import new_secret
 from tests.integration.web.api.conftest import MakeClient
 
@@ -66,6 +67,24 @@ def test_an_endpoint_is_changed_disabled_and_deleted(client: MakeClient) -> None
     assert len(admin.get(ALL, params={"active": "all"}).json()["items"]) == 1
     assert admin.delete(path).status_code == 204
     assert admin.get(path).status_code == 404
+
+
+# Each outcome of the tenant writes a row for each of them, in the statement that many tenants' outcomes share.
+def test_a_tenant_has_so_many_endpoints_and_no_more(client: MakeClient, engine: Engine) -> None:
+    admin = client(Role.TENANT_ADMIN)
+    last = add(admin, active=False)["id"]
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO webhook_endpoint (tenant_id, name, url, secret)"
+                " SELECT 7, 'shop', url, secret FROM webhook_endpoint CROSS JOIN generate_series(2, :count)"
+            ),
+            {"count": MAX_ENDPOINTS},
+        )
+    refused = admin.post(ALL, json={"name": "shop", "url": URL})
+    assert (refused.status_code, str(MAX_ENDPOINTS) in refused.json()["message"]) == (409, True)
+    assert admin.delete(f"{ALL}/{last}").status_code == 204
+    add(admin)
 
 
 @pytest.mark.parametrize(
