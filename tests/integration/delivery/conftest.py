@@ -1,50 +1,21 @@
 """Fixtures of the delivery core: records on a database of the test's own, and the mail channel over them."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Engine
 
 from messaging.clock import Ticker, boot_seconds, utc_now
-from messaging.embedded import Postgres
 from messaging.http.client import HttpClient, HttpLimits
 from messaging.mail.channel import MailChannel
 from messaging.mail.smtp import SmtpTransport
 from messaging.settings import Settings
 from messaging.sms.channel import SmsChannel
 from messaging.tenancy import use_multi_tenancy
-from tests.conftest import TEMPLATE
 from tests.far_end.smtp_server import ScriptedSmtpServer
 from tests.integration.delivery.desk import Desk
 from tests.integration.delivery.records import Records
-
-#: What a test may leave behind.
-TABLES = (
-    "mail_send_record, sms_send_record, mail_send_server_config, sms_provider_config, mail_template, stored_file,"
-    " send_attempt, dead_letter_message, tenant_message_quota, tenant_message_usage, suppression, mail_receive_record,"
-    " captured_message, webhook_endpoint, webhook_send_record"
-)
-
-
-@pytest.fixture(scope="session")
-def shared_database(postgres: Postgres) -> Iterator[str]:
-    """One migrated database for these tests, which are many and small: making one takes longer than most of them."""
-    name = f"delivery_{os.urandom(6).hex()}"
-    postgres.create_database(name, template=TEMPLATE)
-    yield name
-    postgres.start().drop_database(name)
-
-
-@pytest.fixture
-def database_url(postgres: Postgres, shared_database: str) -> str:
-    """An empty migrated database. A test that changes the schema puts it back."""
-    url = postgres.start().url(shared_database)
-    with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        connection.execute(f"TRUNCATE {TABLES}")
-    return url
 
 
 @pytest.fixture(autouse=True)

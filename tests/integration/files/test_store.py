@@ -1,47 +1,26 @@
 """The file store over a real database: send.md sections 2 and 8, operate.md section 8 (FILE_STORE_URL)."""
 
 import hashlib
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from sqlalchemy import Engine, event, func, select, update
 from sqlalchemy.orm import Session
 
 from messaging import tenancy
 from messaging.category import ErrorCategory, MarkerCode
-from messaging.embedded import Postgres
 from messaging.errors import PreparationError
 from messaging.files import STORED_FILE, FileStore, StoredFile, readable_by
 from messaging.files.remote import SLICE_BYTES
 from messaging.files.store import MAX_DATABASE_BYTES
 from messaging.requests import MessageScope
 from messaging.settings import Settings
-from tests.conftest import TEMPLATE, MakeSettings
+from tests.conftest import MakeSettings
 
 TENANT, OTHER, PLATFORM = 7, 8, -1
 PDF = b"%PDF-1.7\n" + bytes(range(256)) * 40
-
-
-@pytest.fixture(scope="module")
-def shared_database(postgres: Postgres) -> Iterator[str]:
-    """One migrated database for these tests: making one takes longer than most of them."""
-    name = f"files_{os.urandom(6).hex()}"
-    postgres.create_database(name, template=TEMPLATE)
-    yield name
-    postgres.start().drop_database(name)
-
-
-@pytest.fixture
-def database_url(postgres: Postgres, shared_database: str) -> str:
-    url = postgres.start().url(shared_database)
-    with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        connection.execute("TRUNCATE stored_file")
-    return url
 
 
 @pytest.fixture(params=["db", "file", "memory"])

@@ -1,20 +1,16 @@
 """A received report does to the record it is about what section 13 of `receive.md` says, and to nothing else."""
 
-import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from email.utils import format_datetime
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import Engine, event, text
 
-from messaging.embedded import Postgres
 from messaging.receive.link import LinkCounts
 from messaging.settings import Settings
 from messaging.tenancy import use_multi_tenancy
-from tests.conftest import TEMPLATE
 from tests.integration.delivery.desk import counted
 from tests.integration.receive.books import ACCEPTED, A, B, Books, C, failed
 
@@ -22,27 +18,6 @@ pytestmark = pytest.mark.postgres16
 
 #: Type and result.
 COUNTED = (("BOUNCE", "linked"), ("READ_RECEIPT", "linked"), ("BOUNCE", "unmatched"))
-
-#: What a test may leave behind.
-TABLES = "mail_send_record, mail_receive_record, mail_send_server_config, suppression"
-
-
-@pytest.fixture(scope="session")
-def linking_database(postgres: Postgres) -> Iterator[str]:
-    """One migrated database for these tests, which are many and small."""
-    name = f"linking_{os.urandom(6).hex()}"
-    postgres.create_database(name, template=TEMPLATE)
-    yield name
-    postgres.start().drop_database(name)
-
-
-@pytest.fixture
-def database_url(postgres: Postgres, linking_database: str) -> str:
-    """An empty migrated database."""
-    url = postgres.start().url(linking_database)
-    with psycopg.connect(url.replace("+psycopg", "")) as connection:
-        connection.execute(f"TRUNCATE {TABLES}")
-    return url
 
 
 @pytest.fixture(autouse=True)
