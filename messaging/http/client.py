@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-import httpcore2
+import h11
 import httpx2
 
 from messaging.category import ErrorCategory, MarkerCode
@@ -212,9 +212,9 @@ class HttpClient:
         )
         try:
             reply = self._transport.handle_request(request)
-        except httpcore2.LocalProtocolError:
+        except h11.LocalProtocolError:
             raise _not_writable() from None
-        except (OSError, httpcore2.RemoteProtocolError) as exc:
+        except (OSError, h11.RemoteProtocolError) as exc:
             raise _fault(exc, exchange, is_sending=is_sending) from exc
         found = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in reply.headers.raw}
         assert isinstance(reply.stream, httpx2.SyncByteStream)

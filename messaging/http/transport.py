@@ -1,7 +1,7 @@
 """The transport of httpx2 for providers and webhooks: kept HTTP/1.1 connections, and one exchange over one of them.
 
-Requests and replies are httpx2's, the protocol is that of the connections below it (httpcore2). Of the transport that
-httpx2 brings differ: connections are made within a bounded time, the look-up of a name included; a call can be refused
+Requests and replies are httpx2's, connections are those of `connection.py`. Of the transport that httpx2 brings differ:
+connections are made within a bounded time, the look-up of a name included; a call can be refused
 when its connection stands, which leaves that to the next; the whole reply is bounded, in time and in size; whether the
 request was written is known. Nor is it used through `httpx2.Client`, which keeps cookies over accounts and logs
 addresses, in which numbers of recipients can stand. What a failure means is for `client.py` to say.
@@ -12,14 +12,14 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypedDict
 
-import httpcore2
+import h11
 import httpx2
 
 from messaging.clock import Ticker
-from messaging.http.stream import Stream, Times
+from messaging.http.connection import Connection, Origin, Times
 from messaging.tcp import CheckAddress, Connector, any_address
 
 #: Seconds an idle connection is kept: less than the servers keep theirs, which is a minute or more as a rule.
@@ -36,21 +36,16 @@ class Call(TypedDict):
     before_body: Callable[[], None]
 
 
-@dataclass(eq=False, slots=True)
-class Connection:
-    """One connection, used by one call at a time."""
+@lru_cache(maxsize=512)
+def _head(method: str, target: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> h11.Request:
+    """A request's head, checked; it is the same in most calls of an account. Raises: h11.LocalProtocolError."""
+    return h11.Request(method=method, target=target, headers=list(headers))
 
-    origin: httpcore2.Origin
-    stream: Stream
-    http: httpcore2.HTTP11Connection = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.http = httpcore2.HTTP11Connection(self.origin, self.stream)
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether its call is over and left nothing behind."""
-        return self.stream.is_clean and self.http.is_idle()
+@lru_cache(maxsize=512)
+def _origin(url: httpx2.URL) -> Origin:
+    is_secure = url.scheme == "https"
+    return Origin(is_secure, url.raw_host.decode("ascii"), url.port or (443 if is_secure else 80))
 
 
 class KeptTransport(httpx2.BaseTransport):
@@ -75,58 +70,30 @@ class KeptTransport(httpx2.BaseTransport):
 
         Raises:
             OSError: no connection, or it ended (TimeoutError: too slow).
-            httpcore2.RemoteProtocolError: what came is no reply.
-            httpcore2.LocalProtocolError: the request is none; nothing is written.
+            h11.RemoteProtocolError: what came is no reply.
+            h11.LocalProtocolError: the request is none; nothing is written.
         """
         assert isinstance(request.stream, httpx2.SyncByteStream)
-        url = httpcore2.URL(
-            scheme=request.url.raw_scheme,
-            host=request.url.raw_host,
-            port=request.url.port,
-            target=request.url.raw_path,
-        )
+        head = _head(request.method, request.url.raw_path, tuple(request.headers.raw))
+        body = b"".join(request.stream)
         times: Times = request.extensions["times"]
-        connection = self._connections.take(url.origin, times)
+        connection = self._connections.take(_origin(request.url), times)
         try:
             request.extensions["before_body"]()
         except BaseException:
             self._connections.give_back(connection, is_new=True)
             raise
         try:
-            asked = httpcore2.Request(request.method, url, content=request.stream)
-            # As they are: the constructor would look at each of them again.
-            asked.headers = request.headers.raw
-            reply = connection.http.handle_request(asked)
-            body = self._body(reply)
-        except httpcore2.ConnectionNotAvailable as exc:
+            answer = connection.talk(head, body, times, max_reply_bytes=self._max_reply_bytes)
+        except BaseException:
             self._connections.drop(connection)
-            raise ConnectionAbortedError("closed before the request was written") from exc
-        except BaseException as exc:
-            self._connections.drop(connection)
-            failure = connection.stream.write_failure
-            if failure is not None and isinstance(exc, OSError | httpcore2.RemoteProtocolError):
-                # Says more than that nothing is to be read.
-                raise failure from exc
             raise
         self._connections.give_back(connection)
-        return httpx2.Response(reply.status, headers=reply.headers, stream=httpx2.ByteStream(body))
+        return httpx2.Response(answer.status, headers=answer.headers, stream=httpx2.ByteStream(answer.body))
 
     def close(self) -> None:
         """Close the connections. Calls that run fail; later ones connect anew."""
         self._connections.close()
-
-    def _body(self, reply: httpcore2.Response) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            for piece in reply.iter_stream():
-                pieces.append(piece)
-                size += len(piece)
-                if size > self._max_reply_bytes:
-                    break
-        finally:
-            reply.close()
-        return b"".join(pieces)[: self._max_reply_bytes]
 
 
 class Connections:
@@ -143,24 +110,23 @@ class Connections:
         self._idle: list[tuple[float, Connection]] = []
         self._used: set[Connection] = set()
 
-    def take(self, origin: httpcore2.Origin, times: Times) -> Connection:
+    def take(self, origin: Origin, times: Times) -> Connection:
         """The connection that was used last, else a new one; it belongs to the caller until `give_back` or `drop`.
 
         Raises: OSError.
         """
         while (kept := self._pop(origin)) is not None:
-            if not kept.stream.is_ended:
-                kept.stream.begin(times)
+            if not kept.is_ended:
                 return kept
             self.drop(kept)
-        made = Connection(origin, Stream(self._connect(origin, times), times))
+        made = Connection(self._connect(origin, times), origin)
         with self._lock:
             self._used.add(made)
         return made
 
     def give_back(self, connection: Connection, *, is_new: bool = False) -> None:
         """A call is over; `is_new`: nothing was written."""
-        is_kept = is_new or connection.is_reusable
+        is_kept = is_new or connection.renew()
         ended: list[Connection] = []
         with self._lock:
             if is_kept and connection in self._used:
@@ -172,13 +138,13 @@ class Connections:
                 self._used.discard(connection)
                 ended.append(connection)
         for each in ended:
-            each.http.close()
+            each.close()
 
     def drop(self, connection: Connection) -> None:
         """A call failed."""
         with self._lock:
             self._used.discard(connection)
-        connection.http.close()
+        connection.close()
 
     def close(self) -> None:
         """End all of them."""
@@ -187,9 +153,9 @@ class Connections:
             self._used.clear()
             self._idle.clear()
         for each in ended:
-            each.http.close()
+            each.close()
 
-    def _pop(self, origin: httpcore2.Origin) -> Connection | None:
+    def _pop(self, origin: Origin) -> Connection | None:
         found: Connection | None = None
         with self._lock:
             oldest = self._ticker() - KEEP_IDLE_SECONDS
@@ -201,17 +167,16 @@ class Connections:
                     self._used.add(found)
                     break
         for each in expired:
-            each.http.close()
+            each.close()
         return found
 
-    def _connect(self, origin: httpcore2.Origin, times: Times) -> socket.socket:
-        host = origin.host.decode("ascii")
-        connected = self._connector.connect(host, origin.port, times.connecting_seconds())
-        if origin.scheme != b"https":
+    def _connect(self, origin: Origin, times: Times) -> socket.socket:
+        connected = self._connector.connect(origin.host, origin.port, times.connecting_seconds())
+        if not origin.is_secure:
             return connected
         try:
             connected.settimeout(times.connecting_seconds())
-            return self._trusted().wrap_socket(connected, server_hostname=host)
+            return self._trusted().wrap_socket(connected, server_hostname=origin.host)
         except BaseException:
             connected.close()
             raise

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-import httpcore2
 import pytest
 
 from messaging.errors import DeliveryError
-from messaging.http import transport
+from messaging.http import connection, transport
 from messaging.http.client import HttpClient, HttpLimits
 
 LIMITS = HttpLimits(connect_seconds=5, read_seconds=5, reply_seconds=5)
@@ -117,7 +116,7 @@ def test_a_check_that_refuses_leaves_the_connection_to_the_next_call() -> None:
 
 
 def test_a_head_without_an_end_is_not_read_for_ever() -> None:
-    with serving(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (httpcore2.HTTP11Connection.MAX_INCOMPLETE_EVENT_SIZE + 1)) as (
+    with serving(b"HTTP/1.1 200 OK\r\nX: " + b"x" * (connection.MAX_HEAD_BYTES + 1)) as (
         server,
         client,
         _,
