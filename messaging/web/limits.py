@@ -7,7 +7,7 @@ bound; it is there against floods, and no business rule hangs on it.
 
 import math
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -69,6 +69,29 @@ class Buckets:
             if len(self._left) > self._max_callers:
                 self._left.popitem(last=False)
         return 0.0 if has_room else (1 - left) / self._rate.per_second
+
+
+class Slots:
+    """So many at once, and fewer of one caller. Any thread may ask."""
+
+    def __init__(self, in_all: int, *, of_one: int) -> None:
+        self._in_all, self._of_one = in_all, of_one
+        self._lock = threading.Lock()
+        self._taken: Counter[Hashable] = Counter()
+
+    def take(self, caller: Hashable) -> bool:
+        """Whether there was one, which the caller now has until it is given back."""
+        with self._lock:
+            has_one = self._taken[caller] < self._of_one and self._taken.total() < self._in_all
+            self._taken[caller] += has_one
+            self._taken += Counter()  # whoever has none is forgotten
+        return has_one
+
+    def give_back(self, caller: Hashable) -> None:
+        """One that was taken is free."""
+        with self._lock:
+            self._taken[caller] -= 1
+            self._taken += Counter()
 
 
 def caller_of(host: str | None) -> Hashable:

@@ -16,6 +16,7 @@ from messaging.clock import Ticker
 from messaging.errors import MessagingError
 from messaging.settings import Settings
 from messaging.web import errors
+from messaging.web.api import talking
 from messaging.web.api.gate import Gate
 from messaging.web.api.router import RESOURCES
 from messaging.web.auth import Authenticator, Everybody
@@ -60,6 +61,7 @@ def create_api(
     own = Credentials(engine, settings.api, addresses, ticker)
     used = authenticator or (own if settings.api.require_auth else Everybody())
     app.state.authenticator, app.state.credentials = used, own
+    app.state.talks = talking.slots(limits)
     app.state.attempts = Attempts(limits.max_callers, ticker)
     gated: ASGIApp = Gate(app, used, settings.api, limits, addresses, ticker)
     if settings.api.cors_origins:

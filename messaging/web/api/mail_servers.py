@@ -24,6 +24,7 @@ from messaging.web.api.configurations import (
 )
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Time
+from messaging.web.api.talking import talks
 
 routes = Resource("mail servers")
 
@@ -177,7 +178,7 @@ servers.post_default(
 )
 
 
-@routes.post("/mail/send-servers/{server_id}/test", dependencies=ADMINISTER)
+@routes.post("/mail/send-servers/{server_id}/test", dependencies=[*ADMINISTER, talks()])
 def test_mail_server(server_id: Id) -> ServerTestShown:
     """Connect, protect, authenticate and say goodbye, with a disabled one too; sends nothing and takes seconds."""
     return ServerTestShown.model_validate(api.test_connectivity(server_id))

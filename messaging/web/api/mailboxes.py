@@ -24,6 +24,7 @@ from messaging.web.api.configurations import (
 )
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Time
+from messaging.web.api.talking import talks
 
 routes = Resource("mailboxes")
 
@@ -157,7 +158,7 @@ mailboxes.post_default(
 )
 
 
-@routes.post("/mail/receive-servers/{mailbox_id}/test", dependencies=ADMINISTER)
+@routes.post("/mail/receive-servers/{mailbox_id}/test", dependencies=[*ADMINISTER, talks()])
 def test_mailbox(mailbox_id: Id) -> MailboxTestShown:
     """Connect, log in and look for the folders, with a disabled one too; fetches nothing and takes seconds."""
     return MailboxTestShown.model_validate(api.test_mailbox(mailbox_id))

@@ -22,6 +22,7 @@ from messaging.web.api.lists import Keyset, Part, part_of
 from messaging.web.api.messages import IdsGiven
 from messaging.web.api.resource import DbSession, Resource, needs
 from messaging.web.api.shapes import Id, Shown, Time
+from messaging.web.api.talking import talks
 from messaging.web.errors import ApiError, Problem
 
 routes = Resource("mail")
@@ -172,13 +173,17 @@ def mark_received_read_batch(session: DbSession, given: IdsGiven) -> AllMarked:
     return AllMarked(changed=api.mark_received_read_batch(given.ids, session=session))
 
 
-@routes.post("/mail/received/fetch", dependencies=[needs(Permission.OPERATE)], responses=_FETCH_FAILED)
+@routes.post("/mail/received/fetch", dependencies=[needs(Permission.OPERATE), talks()], responses=_FETCH_FAILED)
 def fetch_default_mailbox() -> Fetched:
     """Fetch the default mailbox now; takes its time."""
     return _fetched(None)
 
 
-@routes.post("/mail/received/fetch/{config_id}", dependencies=[needs(Permission.OPERATE)], responses=_FETCH_FAILED)
+@routes.post(
+    "/mail/received/fetch/{config_id}",
+    dependencies=[needs(Permission.OPERATE), talks()],
+    responses=_FETCH_FAILED,
+)
 def fetch_mailbox(config_id: Id) -> Fetched:
     """Fetch one of the tenant's own mailboxes now, disabled or not; takes its time."""
     return _fetched(config_id)

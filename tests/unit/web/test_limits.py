@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from messaging.web.limits import Buckets, Rate, caller_of, retry_after
+from messaging.web.limits import Buckets, Rate, Slots, caller_of, retry_after
 
 
 class Seconds:
@@ -75,3 +75,10 @@ def test_whole_seconds_are_told() -> None:
     assert retry_after(0.01) == {"retry-after": "1"}
     assert retry_after(2.5) == {"retry-after": "3"}
     assert caller_of("192.0.2.1") == ip_address("192.0.2.1")
+
+
+def test_slots_are_so_many_in_all_and_fewer_of_one() -> None:
+    slots = Slots(3, of_one=2)
+    assert [slots.take(caller) for caller in ("a", "a", "a", "b", "c")] == [True, True, False, True, False]
+    slots.give_back("a")
+    assert [slots.take(caller) for caller in ("c", "a")] == [True, False]

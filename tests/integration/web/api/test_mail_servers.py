@@ -3,7 +3,10 @@
 operate.md section 9: O6, O16, O61.
 """
 
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 import redis
@@ -16,6 +19,7 @@ from messaging.embedded import free_port
 from messaging.mail.channel import MailChannel
 from messaging.mail.smtp import SmtpTransport
 from messaging.tenancy import tenant
+from messaging.web.limits import Limits
 from tests.far_end.pop3_server import GREETING, ScriptedPop3Server
 from tests.far_end.smtp_server import ScriptedSmtpServer
 from tests.integration.delivery.desk import Desk
@@ -151,3 +155,22 @@ def test_what_is_taken_of_a_servers_windows_is_told_to_who_reads(
     away = client(Role.VIEWER, app=open_api(redis_url=f"redis://127.0.0.1:{free_port()}/0"))
     answer = away.get(path)
     assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+
+
+def test_servers_that_say_nothing_leave_threads_for_everybody_else(open_api: OpenApi, client: MakeClient) -> None:
+    app = open_api(options={"limits": Limits(threads=8)})
+    admins = [client(Role.TENANT_ADMIN, tenant=tenant, app=app) for tenant in (7, 8, 9)]
+    with ThreadPoolExecutor(2) as pool, ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        given = GIVEN | {"port": silent.getsockname()[1]}
+        tests = [f"{SERVERS}/{one.post(SERVERS, json=given).json()['id']}/test" for one in admins]
+        hanging = []
+        for admin, test in zip(admins[:2], tests[:2], strict=True):
+            hanging.append(pool.submit(admin.post, test))
+            stack.enter_context(silent.accept()[0])
+        # One tenant has one of the two that all may have.
+        refused = [admins[0].post(tests[0]), admins[2].post(tests[2])]
+    assert [one.status_code for one in refused] == [429, 429]
+    assert refused[0].headers["retry-after"] == "5"
+    assert [one.result().json()["success"] for one in hanging] == [False, False]
+    assert admins[2].post(tests[2]).status_code == 200
