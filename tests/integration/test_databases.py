@@ -14,6 +14,8 @@ ADD_SERVER = (
     " VALUES (1, 'far end', '127.0.0.1', 25, 'shop@example.com', true) RETURNING id"
 )
 
+ADD_ENTRY = "INSERT INTO audit_log (id, actor, action, target_type) VALUES (1, 'cli', 'added', 'mail_template')"
+
 pytestmark = pytest.mark.postgres16
 
 
@@ -54,6 +56,16 @@ def test_rows_are_gone_and_numbers_start_anew(postgres: Postgres, own: Databases
     with connect(postgres, name) as connection:
         assert connection.execute("SELECT count(*) FROM mail_send_server_config").fetchone() == (0,)
         assert connection.execute(ADD_SERVER).fetchone() == (1,)
+
+
+def test_the_audit_log_is_emptied_too(postgres: Postgres, own: Databases) -> None:
+    name, is_same = use(postgres, own, ADD_ENTRY)
+    assert is_same
+    with connect(postgres, name) as connection:
+        assert connection.execute("SELECT count(*) FROM audit_log").fetchone() == (0,)
+        connection.execute(ADD_ENTRY)
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute("TRUNCATE audit_log")
 
 
 def test_numbers_start_anew_also_where_the_row_was_refused(postgres: Postgres, own: Databases) -> None:
