@@ -163,36 +163,7 @@ def get_sms_provider_callbacks(session: DbSession, provider_id: Id) -> SmsProvid
     return SmsProviderDetail.model_validate(api.get_sms_provider(provider_id, session=session))
 
 
-<<<<<<< Updated upstream
-@routes.post("/sms/providers/{provider_id}/test", dependencies=ADMINISTER)
-=======
-@routes.post("/sms/providers", status_code=201, dependencies=ADMINISTER)
-def add_sms_provider(session: DbSession, given: SmsProviderGiven) -> SmsProviderShown:
-    """Add a provider; what its adapter could not send with is refused."""
-    return get_sms_provider(session, api.add_sms_provider(session=session, **given.sent()))
-
-
-@routes.patch("/sms/providers/{provider_id}", dependencies=ADMINISTER)
-def change_sms_provider(session: DbSession, provider_id: Id, given: SmsProviderChanged) -> SmsProviderShown:
-    """Change a provider; the next attempt of every message that uses it goes by it within a second."""
-    api.change_sms_provider(provider_id, session=session, **given.sent())
-    return get_sms_provider(session, provider_id)
-
-
-@routes.delete("/sms/providers/{provider_id}", status_code=204, dependencies=ADMINISTER)
-def delete_sms_provider(session: DbSession, provider_id: Id) -> None:
-    """Delete a provider with its routes; what still has to go out by it fails. Disable it to let that go out."""
-    api.delete_sms_provider(provider_id, session=session)
-
-
-@routes.post("/sms/providers/{provider_id}/copy", status_code=201, dependencies=ADMINISTER)
-def copy_sms_provider(session: DbSession, provider_id: Id, given: SmsProviderChanged) -> SmsProviderShown:
-    """Add a provider like this one but for what is given; without its secrets, disabled and no default unless given."""
-    return get_sms_provider(session, api.copy_sms_provider(provider_id, session=session, **given.sent()))
-
-
 @routes.post("/sms/providers/{provider_id}/test", dependencies=[*ADMINISTER, talks()])
->>>>>>> Stashed changes
 def test_sms_provider(provider_id: Id) -> ProviderTestShown:
     """Check a provider, a disabled one too, and read something of its account; sends nothing and takes seconds."""
     return ProviderTestShown.model_validate(api.try_sms_provider(provider_id))
