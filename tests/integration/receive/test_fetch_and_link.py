@@ -39,11 +39,6 @@ def settings(make_settings: MakeSettings) -> Iterator[Settings]:
 
 
 @pytest.fixture
-def books(engine: Engine, settings: Settings) -> Books:
-    return Books(engine, settings)
-
-
-@pytest.fixture
 def receiver(engine: Engine, settings: Settings) -> Receiver:
     return Receiver(engine, settings, FileStore(engine, settings))
 

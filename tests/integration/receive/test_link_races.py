@@ -27,11 +27,6 @@ def _single_tenant() -> None:
 
 
 @pytest.fixture
-def books(engine: Engine, settings: Settings) -> Books:
-    return Books(engine, settings)
-
-
-@pytest.fixture
 def other(settings: Settings) -> Iterator[Engine]:
     """Connections of somebody else."""
     engine = create_engine(settings.database_url)

@@ -1,36 +1,17 @@
 """What a provider tells an application of a mail does what a received report would do, in the caller's transaction."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 import messaging
 from messaging import tenancy
-from messaging.settings import Settings
 from tests.integration.receive.books import A, B, Books
 
-
-@pytest.fixture(autouse=True)
-def _configured(settings: Settings, engine: Engine) -> Iterator[None]:
-    messaging.configure(settings, engine=engine)
-    tenancy.use_multi_tenancy(False)
-    yield
-    tenancy.use_multi_tenancy(False)
-
-
-@pytest.fixture
-def books(engine: Engine, settings: Settings) -> Books:
-    return Books(engine, settings)
-
-
-@pytest.fixture
-def session(engine: Engine) -> Iterator[Session]:
-    with Session(engine) as opened:
-        yield opened
+pytestmark = pytest.mark.usefixtures("configured")
 
 
 def test_a_mail_bounces_by_its_records_id(books: Books) -> None:

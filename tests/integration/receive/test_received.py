@@ -1,6 +1,5 @@
 """Received mails are listed a page at a time, looked at, read, archived and marked deleted, each in its own tenant."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,30 +10,13 @@ import messaging
 from messaging import LinkStatus, MailType, ReceivedFlag, ReceivedStatus, RecordNotFound, tenancy
 from messaging.receive import received
 from messaging.receive.vocabulary import BounceKind
-from messaging.settings import Settings
 from tests.integration.receive.books import A, Books, failed
 from tests.integration.rows_read import rows_read
 
 UNREAD, READ, ARCHIVED, DELETED = ReceivedStatus
 
 
-@pytest.fixture(autouse=True)
-def _configured(settings: Settings, engine: Engine) -> Iterator[None]:
-    messaging.configure(settings, engine=engine)
-    tenancy.use_multi_tenancy(False)
-    yield
-    tenancy.use_multi_tenancy(False)
-
-
-@pytest.fixture
-def books(engine: Engine, settings: Settings) -> Books:
-    return Books(engine, settings)
-
-
-@pytest.fixture
-def session(engine: Engine) -> Iterator[Session]:
-    with Session(engine) as opened:
-        yield opened
+pytestmark = pytest.mark.usefixtures("configured")
 
 
 def mail(books: Books, **columns: Any) -> int:

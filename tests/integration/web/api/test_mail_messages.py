@@ -14,6 +14,7 @@ from messaging import tenancy
 from messaging.access.roles import PERMISSIONS, Permission, Role
 from messaging.web.auth import Identity
 from tests.integration.web.api.conftest import MakeClient, OpenApi
+from tests.integration.web.api.who_may import WHO_MAY
 
 ALL = "/api/v1/mail/messages"
 MAIL = {"to": ["Ann <ann@example.org>"], "subject": "Your order", "text_body": "Thank you."}
@@ -267,20 +268,7 @@ def test_without_tenants_the_scope_is_everybodys(open_api: OpenApi, client: Make
     assert [row.tenant_id for row in rows()] == [0]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "needed"),
-    [
-        ("POST", "", {Permission.SEND}),
-        ("POST", "/batch", {Permission.SEND}),
-        ("GET", "", {Permission.READ}),
-        ("GET", "/{id}", {Permission.READ}),
-        ("GET", "/{id}/status", {Permission.SEND, Permission.READ}),
-        ("GET", "/{id}/attempts", {Permission.READ}),
-        ("POST", "/{id}/cancel", {Permission.SEND, Permission.OPERATE}),
-        ("POST", "/{id}/retry", {Permission.OPERATE}),
-        ("POST", "/retry", {Permission.OPERATE}),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "needed"), WHO_MAY)
 def test_each_operation_is_for_whom_it_is(client: MakeClient, method: str, path: str, needed: set[Permission]) -> None:
     record_id = send(client(Role.SENDER))
     body = {"": MAIL, "/batch": {"messages": [MAIL]}, "/retry": {"ids": [record_id]}}.get(path)

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from messaging import tenancy
 from messaging.access.roles import PERMISSIONS, Permission, Role
 from tests.integration.web.api.conftest import MakeClient
+from tests.integration.web.api.who_may import WHO_MAY
 
 ALL = "/api/v1/sms/messages"
 SMS = {"phone_number": "+4915112345678", "content": "Your parcel is here."}
@@ -99,20 +100,7 @@ def test_the_platforms_scope_is_for_the_platform(client: MakeClient, engine: Eng
     assert [row.tenant_id for row in stored(engine)] == [tenancy.PLATFORM_TENANT_ID]
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "needed"),
-    [
-        ("POST", "", {Permission.SEND}),
-        ("POST", "/batch", {Permission.SEND}),
-        ("GET", "", {Permission.READ}),
-        ("GET", "/{id}", {Permission.READ}),
-        ("GET", "/{id}/status", {Permission.SEND, Permission.READ}),
-        ("GET", "/{id}/attempts", {Permission.READ}),
-        ("POST", "/{id}/cancel", {Permission.SEND, Permission.OPERATE}),
-        ("POST", "/{id}/retry", {Permission.OPERATE}),
-        ("POST", "/retry", {Permission.OPERATE}),
-    ],
-)
+@pytest.mark.parametrize(("method", "path", "needed"), WHO_MAY)
 def test_each_operation_is_for_whom_it_is(client: MakeClient, method: str, path: str, needed: set[Permission]) -> None:
     record_id = send(client(Role.SENDER))
     body = {"": SMS, "/batch": {"messages": [SMS]}, "/retry": {"ids": [record_id]}}.get(path)
