@@ -42,6 +42,8 @@ class Channel(StrEnum):
 #: Most records one `list` shows.
 MAX_PAGE = 1000
 
+#: Records of one transaction of `retry --error`.
+RETRIED_AT_ONCE = 200
 
 #: Fields of a story that are left out unless they are asked for.
 BODIES = ("body_text", "body_html", "content", "template_variables")
@@ -239,13 +241,23 @@ def list_records(
 
 
 @app.command()
-def retry(record_ids: RecordIds, tenant: AnyTenant = None) -> int:
+def retry(
+    record_ids: RecordIds = None,
+    error: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Instead of ids: all that wait or failed with this error code.")
+    ] = None,
+    tenant: AnyTenant = None,
+) -> int:
     """Ask for another attempt of each record: due now. Those that cannot have one are named, and the exit is 2."""
     from messaging import api
 
+    if bool(record_ids) == bool(error):
+        raise ConfigurationError("give ids of records, or --error CODE")
     code = 0
     with acting_for(tenant, may_be_all=True):
-        for record_id in record_ids:
+        if error:
+            typer.echo(f"{_retry_all(error)} are due now")
+        for record_id in record_ids or ():
             try:
                 api.retry(record_id)
             except MessagingError as exc:
@@ -253,6 +265,18 @@ def retry(record_ids: RecordIds, tenant: AnyTenant = None) -> int:
             else:
                 typer.echo(f"{record_id} is due now")
     return code
+
+
+def _retry_all(error: str) -> int:
+    """From the newest on, a page a transaction; answers how many are due."""
+    from messaging import api
+
+    count, found = 0, api.list_records(error_code=error, limit=RETRIED_AT_ONCE)
+    while True:
+        count += api.retry_batch([line.id for line in found.lines])
+        if found.next is None:
+            return count
+        found = api.list_records(error_code=error, limit=RETRIED_AT_ONCE, before=found.next)
 
 
 @app.command()

@@ -62,8 +62,9 @@ def given(**fields: Any) -> Any:
 
 
 RecordId = Annotated[int, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID", help="The record's id.")]
+#: Of a command that finds its records otherwise, too.
 RecordIds = Annotated[
-    list[int], typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID...", help="Ids of records.")
+    list[int] | None, typer.Argument(parser=whole_number(1, MAX_ID), metavar="ID...", help="Ids of records.")
 ]
 Tenant = Annotated[
     str | None,

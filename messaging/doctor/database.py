@@ -15,6 +15,7 @@ from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.db.engine import check_server, create_engine
 from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, DeadLetterSource, DeadLetterStatus
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
+from messaging.doctor.failures import look_at_failures
 from messaging.doctor.findings import ANSWER_SECONDS, MAX_NAMED, Finding, Findings, Level
 from messaging.doctor.mailboxes import look_at_mailboxes
 from messaging.doctor.pruning import look_at_pruning
@@ -79,6 +80,7 @@ def _look(settings: Settings, engine: Engine, old_transaction_seconds: float) ->
         for channel in CHANNELS.values():
             yield from _line(settings, connection, channel)
             yield _stuck(settings, connection, channel)
+            yield from look_at_failures(connection, channel)
         yield _transactions(connection, old_transaction_seconds)
         yield from _dead_letters(connection)
         yield from look_at_mailboxes(settings, connection)

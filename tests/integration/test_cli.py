@@ -420,6 +420,22 @@ def test_retry_names_those_it_refuses_and_does_the_others(run: Run, engine: Engi
     assert answer.out == f"{failed} is due now\n"
 
 
+def test_all_that_failed_by_one_code_are_retried_at_once(
+    run: Run, refused: Callable[..., str], engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("messaging.cli.records.RETRIED_AT_ONCE", 2)
+    ids = [send(run) for _ in range(5)]
+    for record_id in ids:
+        change(engine, record_id, status="'FAILED'", error_code="'SMTP_535'")
+    change(engine, ids[1], status="'SENT'")
+    change(engine, ids[2], error_code="'SMTP_550'")
+    assert run("retry", "--error", "SMTP_535").out == "3 are due now\n"
+    states = [run("show", record_id, "--json").json["status"] for record_id in ids]
+    assert states == ["RETRY", "SENT", "FAILED", "RETRY", "RETRY"]
+    for given in ((), (ids[2], "--error", "SMTP_550")):
+        assert "give ids of records, or --error CODE" in refused("retry", *given)
+
+
 def test_cancel_says_what_it_means(run: Run, engine: Engine) -> None:
     waiting, uncertain, sending, sent, failed = (send(run) for _ in range(5))
     change(engine, uncertain, uncertain="true")

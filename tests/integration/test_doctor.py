@@ -307,6 +307,33 @@ def test_dead_letters_that_nobody_has_seen_to_are_counted(settings: Settings, en
 
 
 @pytest.mark.usefixtures("redis_client")
+def test_a_tenant_whose_mails_fail_is_told_with_what_they_fail_by(settings: Settings, engine: Engine) -> None:
+    for _ in range(2):
+        add_record(settings, engine, status="'FAILED'", error_code="'SMTP_535_5.7.8'", updated_at="now()")
+    add_record(settings, engine, status="'SENT'", updated_at="now()")
+    # What somebody wanted, and what is long ago.
+    add_record(settings, engine, status="'FAILED'", error_code="'CANCELLED'", updated_at="now()")
+    add_record(settings, engine, status="'FAILED'", error_code="'X'", updated_at="now() - interval '2 hours'")
+    found = look(settings, "mail: failed sends")
+    assert (found.level, found.detail) == (Level.OK, "2 of 3 that ended within the hour")
+
+    add_record(settings, engine, status="'DEAD_LETTER'", error_code="'SMTP_451'", updated_at="now()")
+    found = look(settings, "mail: failed sends")
+    told = "within the hour failed of tenant 0: 3 of 4, by SMTP_535_5.7.8 (2), SMTP_451 (1)"
+    assert (found.level, found.detail) == (Level.WARN, told)
+    assert "messaging retry --error CODE" in found.advice
+
+
+@pytest.mark.usefixtures("redis_client")
+def test_a_few_failures_among_many_mails_are_no_warning(settings: Settings, engine: Engine) -> None:
+    for _ in range(3):
+        add_record(settings, engine, status="'FAILED'", error_code="'SMTP_550'", updated_at="now()")
+    for _ in range(12):
+        add_record(settings, engine, status="'SENT'", updated_at="now()")
+    assert look(settings, "mail: failed sends").level is Level.OK
+
+
+@pytest.mark.usefixtures("redis_client")
 def test_tenants_with_servers_and_no_default_are_named(make_settings: MakeSettings, engine: Engine) -> None:
     settings = make_settings(multi_tenancy=True)
     tenancy.use_multi_tenancy(True)
