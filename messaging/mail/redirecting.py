@@ -1,7 +1,7 @@
 """A prepared mail that sandbox mode sends elsewhere: to one address, and it tells whom it is for. Pure.
 
 `To` and `Cc` become header fields of their own, since a reply to all would reach them otherwise; so do the envelope's
-recipients, those of `Bcc` among them.
+recipients, those of `Bcc` among them. The links of `List-Unsubscribe` go: they would unsubscribe whom it is for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 
 from messaging.mail.addresses import canonical_mailbox
 from messaging.mail.headers import MAX_HEADERS, MAX_VALUE_OCTETS
+from messaging.mail.mime import PREPARED_NAMES
 
 TO_FIELD, CC_FIELD, RECIPIENTS_FIELD = "X-Sandbox-To", "X-Sandbox-Cc", "X-Sandbox-Recipients"
 
@@ -24,7 +25,7 @@ def redirected(content: Mapping[str, Any], recipients: Sequence[str], to: str) -
         RECIPIENTS_FIELD: recipients,
     }
     headers = {name: _joined(mailboxes) for name, mailboxes in told.items() if mailboxes}
-    given = content["headers"] or {}
+    given = {name: value for name, value in (content["headers"] or {}).items() if name not in PREPARED_NAMES}
     return {
         "to_addresses": [canonical_mailbox(to)],
         "cc_addresses": [],

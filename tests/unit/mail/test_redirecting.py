@@ -27,6 +27,12 @@ def test_nobody_but_the_one_address_is_in_the_mail_s_own_fields() -> None:
     }
 
 
+def test_nobody_is_unsubscribed_by_whoever_reads_it() -> None:
+    links = {"List-Unsubscribe": "<https://example.com/u>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click"}
+    changed = redirected({**CONTENT, "headers": links}, RECIPIENTS, "dev@example.net")
+    assert list(changed["headers"]) == ["X-Sandbox-To", "X-Sandbox-Cc", "X-Sandbox-Recipients"]
+
+
 def test_a_mail_without_subject_or_headers_still_tells() -> None:
     changed = redirected(
         {**CONTENT, "subject": None, "headers": None, "cc_addresses": []}, RECIPIENTS[:1], "dev@example.net"
