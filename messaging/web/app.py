@@ -1,4 +1,4 @@
-"""The HTTP application, put together: hooks and probes beside the API, the envelope around them.
+"""The HTTP application, put together: hooks and probes beside the API and the console, the envelope around them.
 
 Handlers are plain functions in a bounded pool of threads.
 """
@@ -21,12 +21,13 @@ from messaging.web import health
 from messaging.web.api.application import create_api
 from messaging.web.auth import Authenticator
 from messaging.web.calls import CallReader
+from messaging.web.console.app import create_console
 from messaging.web.envelope import Envelope
 from messaging.web.errors import RETRY_AFTER_SECONDS
 from messaging.web.hooks import sms, unsubscribe
 from messaging.web.limits import Limits
 from messaging.web.live.hub import Hub
-from messaging.web.paths import is_api
+from messaging.web.paths import is_api, is_console
 
 logger = logging.getLogger(__name__)
 
@@ -65,11 +66,14 @@ def create_app(
     app.include_router(unsubscribe.router(engine, read_call))
     resources, api = create_api(settings, engine, bounds, ticker, authenticator=authenticator)
     resources.state.hub = hub
+    console = create_console(resources, settings, bounds, ticker)
 
-    async def either(scope: Scope, receive: Receive, send: Send) -> None:
-        await (api if scope["type"] == "http" and is_api(scope) else app)(scope, receive, send)
+    async def whose(scope: Scope, receive: Receive, send: Send) -> None:
+        is_http = scope["type"] == "http"
+        chosen = api if is_http and is_api(scope) else console if is_http and is_console(scope) else app
+        await chosen(scope, receive, send)
 
-    return Envelope(either, bounds, ticker)
+    return Envelope(whose, bounds, ticker)
 
 
 def _on_database_error(_: Request, exc: Exception) -> JSONResponse:

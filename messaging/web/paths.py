@@ -6,8 +6,22 @@ from starlette.types import Scope
 BASE = "/api/v1"
 
 
+#: Where the console begins.
+CONSOLE = "/console"
+
+
 def is_api(scope: Scope) -> bool:
     """Whether a request is the API's; also where an application has mounted all of this below a path of its own."""
+    return own_path(scope).startswith(BASE + "/")
+
+
+def is_console(scope: Scope) -> bool:
+    """Whether a request is the console's, as is the first page."""
+    path = own_path(scope)
+    return path in ("/", CONSOLE) or path.startswith(CONSOLE + "/")
+
+
+def own_path(scope: Scope) -> str:
+    """The path below where an application has mounted all of this."""
     path: str = scope["path"]
-    path = path.removeprefix(scope.get("root_path", ""))
-    return path.startswith(BASE + "/")
+    return path.removeprefix(scope.get("root_path", ""))

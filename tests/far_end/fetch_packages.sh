@@ -73,4 +73,6 @@ fetch dkim libmail-dkim-perl
 fetch redis redis-server
 # Older releases have promtool in the package of the server only.
 fetch metrics 'promtool|prometheus'
+# A browser without a screen; libatomic is what Playwright's own Node needs where a machine lacks it.
+fetch browser chromium-headless-shell fonts-dejavu-core libatomic1
 exit 0

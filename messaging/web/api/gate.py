@@ -5,8 +5,10 @@ Asked before a body is read, so that nobody unknown makes this process hold one.
 
 import asyncio
 import math
+from collections.abc import Callable
 
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from messaging import tenancy
@@ -25,6 +27,10 @@ BODY_SECONDS = 60.0
 _BURST_SECONDS = 5
 
 
+def _refusal(_: Request, exc: Exception) -> Response:
+    return errors.of(exc).response()
+
+
 class Gate:
     """The ASGI application around the resources."""
 
@@ -36,20 +42,23 @@ class Gate:
         limits: Limits,
         addresses: Buckets,
         ticker: Ticker,
+        refusal: Callable[[Request, Exception], Response] = _refusal,
     ) -> None:
+        """`refusal` makes the answer to who is not let on."""
         self._app = app
         self._authenticator = authenticator
         self._max_body_octets = settings.max_body_bytes
         rate = Rate(settings.rate_per_second, burst=max(10, math.ceil(settings.rate_per_second * _BURST_SECONDS)))
         self._callers = Buckets(rate, max_callers=limits.max_callers, ticker=ticker)
         self._addresses = addresses
+        self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI 3."""
         try:
             identity = await self._admit(scope, receive)
         except Exception as exc:  # noqa: BLE001 - answered and logged as a handler's own
-            await errors.of(exc).response()(scope, receive, send)
+            await self._refusal(Request(scope), exc)(scope, receive, send)
             return
         scope[IDENTITY] = identity
         hear = _bounded(receive, self._max_body_octets if identity else MAX_UNKNOWN_BODY_OCTETS)

@@ -106,12 +106,17 @@ class Attempts(Shown):
 
 
 def _is_place(cursor: str) -> str:
-    _position(cursor)
+    position_of(cursor)
     return cursor
 
 
-def _position(cursor: str) -> Position:
-    """Raises: ValueError."""
+def cursor_of(position: Position) -> str:
+    """A place in a list of messages, as lists take it again."""
+    return sealed(f"{_CURSOR}:{(position.created_at - _EPOCH) // _MICROSECOND}:{position.id}")
+
+
+def position_of(cursor: str) -> Position:
+    """The place that a cursor names. Raises: ValueError."""
     numbers = opened(cursor, _CURSOR)
     try:
         microseconds, record_id = numbers
@@ -148,7 +153,7 @@ class MessageQuery(BaseModel):
             created_after=self.created_after,
             created_before=self.created_before,
             limit=self.size,
-            before=None if self.cursor is None else _position(self.cursor),
+            before=None if self.cursor is None else position_of(self.cursor),
             session=session,
             **further,
         )
@@ -166,8 +171,7 @@ class OneQuery(BaseModel):
 def part_of(found: RecordPage, shape: Callable[[Any], _Item]) -> Part[_Item]:
     """The answer of a list of messages."""
     end = found.next
-    cursor = None if end is None else sealed(f"{_CURSOR}:{(end.created_at - _EPOCH) // _MICROSECOND}:{end.id}")
-    return Part(items=[shape(line) for line in found.lines], next_cursor=cursor)
+    return Part(items=[shape(line) for line in found.lines], next_cursor=None if end is None else cursor_of(end))
 
 
 def check_scope(caller: Identity, *given: MessageGiven) -> None:

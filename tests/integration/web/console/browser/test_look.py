@@ -1,0 +1,92 @@
+"""How the pages look and whom they serve: laptop and phone, light and dark, without serious findings of axe."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from messaging.access.roles import Role
+from tests.integration.web.console import stories
+from tests.integration.web.console.browser.conftest import LAPTOP, PHONE, Keep, OpenTab
+
+HTML = """<div style="font-family:sans-serif;max-width:520px;margin:auto;padding:24px"><h1 style="color:#0b5c8f">
+On its way</h1><p>Dear Ann, your order <b>4711</b> left our house today.</p><img src="cid:logo" alt="logo" width="80"></div>"""
+
+#: What makes the page wider than the window; what scrolls within itself, or is for screen readers only, does not.
+WIDER = """document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth ? [] :
+    [...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+        .map(e => e.tagName + "." + e.className).slice(0, 10)"""
+
+
+def _seed(engine: Engine) -> int:
+    """A day's records; answers the one with everything on it."""
+    people = ("ann", "bea.long-name.of-a-department", "carl", "dora", "emil")
+    said = "550 5.1.1 <ann@example.org>: Recipient address rejected: User unknown in virtual mailbox table"
+    for number in range(36):
+        status = ("SENT", "SENT", "SENT", "RETRY", "FAILED", "PENDING", "DEAD_LETTER", "SENDING")[number % 8]
+        stories.mail(
+            engine,
+            status=status,
+            subject=f"Your order {4700 + number} is on its way" + " and will be there soon" * (number % 3),
+            to=[f"{people[number % 5]}@example.org"],
+            said=None if status == "SENT" else said,
+        )
+    whole = stories.mail(
+        engine,
+        status="DEAD_LETTER",
+        said=said,
+        html_body=HTML,
+        template_variables={"name": "Ann", "order": {"number": 4711, "items": ["cup", "plate"]}},
+        attachments=[
+            stories.attachment(),
+            stories.attachment("logo.png", stories.PNG, content_type="image/png", content_id="logo"),
+        ],
+    )
+    stories.dead_letter(engine, whole, error=said)
+    stories.sms(engine, status="SENT")
+    stories.sms(engine, status="FAILED", said="30003 Unreachable destination handset")
+    return whole
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", ["laptop", "phone"])
+def test_every_page_is_readable_and_none_scrolls_sideways(
+    open_tab: OpenTab, keep: Keep, engine: Engine, scheme: str, size: str
+) -> None:
+    whole = _seed(engine)
+    tab = open_tab(Role.PLATFORM, color_scheme=scheme, viewport=LAPTOP if size == "laptop" else PHONE)
+    pages = {
+        "mail": "/console/mail",
+        "mail-none": "/console/mail?q=nobody@example.org",
+        "mail-wrong": "/console/mail?since=yesterday",
+        "record": f"/console/mail/{whole}",
+        "sms": "/console/sms",
+        "confirm": f"/console/mail/{whole}/retry",
+        "dead-letters": "/console/dead-letters",
+        "dead-letter": "/console/dead-letters/1",
+        "audit": "/console/audit",
+        "nothing": "/console/mail/999999",
+    }
+    faults: dict[str, Any] = {}
+    for name, path in pages.items():
+        tab.goto(path)
+        tab.wait_for_load_state("networkidle")
+        keep(tab, f"{name}-{size}-{scheme}")
+        assert tab.evaluate(WIDER) == [], f"{name} scrolls sideways"
+        assert tab.locator("main h1").count() == 1, name
+        found = _axe(tab)
+        if found:
+            faults[name] = found
+    assert faults == {}
+
+
+def _axe(tab: Any) -> list[str]:
+    """What axe-core finds, but for what it cannot tell."""
+    import axe_playwright_python
+
+    script = Path(axe_playwright_python.__file__).parent / "axe.min.js"
+    # Through the debugger, which the page's policy does not bind.
+    tab.evaluate(script.read_text() + "\n;0")
+    found = tab.evaluate("axe.run(document, {iframes: false}).then(r => r.violations)")
+    return [f"{one['id']} ({one['impact']}): {one['nodes'][0]['html'][:200]}" for one in found]
