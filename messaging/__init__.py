@@ -231,56 +231,8 @@ if TYPE_CHECKING:
     from messaging.webhooks.deliveries import WebhookDelivery
     from messaging.webhooks.endpoint_admin import WebhookEndpointAdded, WebhookEndpointLine
 
+#: Where public names come from that are not of `messaging.api`.
 _HOME = {
-    "messaging.api": (
-        *("MailStatus", "SmsStatus", "cancel", "configure", "mark_bounced", "mark_read_receipt"),
-        *("quota_history", "quota_usage", "set_quota_limits"),
-        *("retry", "retry_batch", "send_mail", "send_mail_batch", "send_sms", "send_sms_batch", "status"),
-        *("add_mail_server", "change_mail_server", "list_mail_servers", "set_default_mail_server"),
-        *("set_mail_server_active", "test_connectivity"),
-        *("add_mailbox", "change_mailbox", "fetch_new_mails", "list_mailboxes", "list_watermarks"),
-        *("set_default_mailbox", "set_mailbox_active", "test_mailbox"),
-        *("inbox_unread_count", "list_inbox", "mark_inbox_read", "mark_my_inbox_read", "mark_my_notification_read"),
-        *("mark_notification_read", "my_inbox", "my_unread_count", "send_inbox", "send_inbox_batch"),
-        *("archive_received", "get_received", "list_received", "mark_received_deleted", "mark_received_read"),
-        *("mark_received_read_batch",),
-        *("export_mail_templates", "import_mail_templates", "list_mail_templates", "list_template_variables"),
-        *("preview_mail_template", "provision_tenant"),
-        *("add_suppression", "export_suppressions", "import_suppressions", "lift_suppression", "list_suppressions"),
-        *("find_subscription", "unsubscribe"),
-        *("add_sms_provider", "change_sms_provider", "check_sms_provider", "list_sms_providers"),
-        *("get_sms_provider", "try_sms_provider"),
-        *("add_sms_template", "list_sms_templates", "preview_sms_template", "list_sms_template_variables"),
-        *("export_sms_templates", "import_sms_templates"),
-        *("set_sms_provider_active", "which_provider"),
-        *("add_sms_route", "list_sms_routes", "remove_sms_route", "set_sms_route_active"),
-        *("add_sms_binding", "list_sms_bindings", "remove_sms_binding", "set_sms_binding_active"),
-        *("discard_dead_letter", "get_dead_letter", "list_dead_letters", "resolve_dead_letter"),
-        *("list_audit_entries",),
-        *("get_record", "list_attempts", "list_records"),
-        *("add_webhook_endpoint", "change_webhook_endpoint", "delete_webhook_endpoint", "get_webhook_endpoint"),
-        *("list_webhook_endpoints", "rotate_webhook_secret", "try_webhook_endpoint"),
-        *("get_webhook_delivery", "list_webhook_deliveries"),
-        *("add_mail_template", "add_quota", "change_mail_template", "change_quota", "change_sms_binding"),
-        *("change_sms_route", "change_sms_template", "copy_mail_server", "copy_mail_template", "copy_mailbox"),
-        *("copy_sms_provider", "copy_sms_template", "delete_mail_server", "delete_mail_template", "delete_mailbox"),
-        *("delete_quota", "delete_sms_provider", "delete_sms_template", "get_mail_server", "get_mail_template"),
-        *(
-            "get_mailbox",
-            "get_quota",
-            "get_sms_binding",
-            "get_sms_route",
-            "get_sms_template",
-            "list_mail_template_summaries",
-            *("check",),
-            *("wait",),
-        ),
-        *("add_operator", "add_token", "change_operator", "list_operators", "list_tokens", "revoke_token"),
-        *("set_operator_active", "set_operator_password"),
-        *("clear_captured", "get_captured", "list_captured", "list_prune_progress", "prune"),
-        *("list_quotas", "list_regions", "list_senders", "list_sms_template_summaries"),
-        *("SendWindows", "mail_server_windows", "sms_provider_windows"),
-    ),
     "messaging.sandbox.captured": ("Captured", "CapturedLine"),
     "messaging.retention.prune": ("PruneLine", "Pruned"),
     "messaging.retention.passes": ("PruneKind",),
@@ -335,7 +287,6 @@ _HOME = {
     "messaging.templates.variables": ("TemplateVariable", "VariableKind"),
     "messaging.tenancy": ("PLATFORM_TENANT_ID", "all_tenants", "tenant"),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "PLATFORM_TENANT_ID",
@@ -581,6 +532,9 @@ __all__ = [
     "wait",
     "which_provider",
 ]
+
+_MODULE_OF = dict.fromkeys(__all__, "messaging.api")
+_MODULE_OF |= {name: module for module, names in _HOME.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

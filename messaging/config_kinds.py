@@ -31,7 +31,7 @@ def _no_check(_fields: Mapping[str, Any]) -> None:
     """For fields that fit together whatever they are."""
 
 
-def _no_references(_session: Session, _values: Mapping[str, Any]) -> None:
+def no_references(_session: Session, _values: Mapping[str, Any]) -> None:
     """For rows that name no others."""
 
 
@@ -56,7 +56,7 @@ class Kind(Generic[LineT]):
     #: Refuses what does not fit together; is given all fields, a secret that is stored as True. Raises ConfigRejected.
     check_together: Callable[[Mapping[str, Any]], None] = _no_check
     #: Refuses ids of rows that the tenant has not. Raises ConfigRejected, RecordNotFound.
-    check_references: Callable[[Session, Mapping[str, Any]], None] = _no_references
+    check_references: Callable[[Session, Mapping[str, Any]], None] = no_references
     #: Reads fields of a row for `check_together`; None: secrets are only looked for.
     stored: Callable[[Any, Collection[str]], dict[str, Any]] | None = None
     #: Columns by which a list is in order.

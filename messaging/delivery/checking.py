@@ -19,6 +19,11 @@ from messaging.sandbox.rules import SandboxRules
 from messaging.settings import Settings
 from messaging.suppression import Subject
 
+#: How long a check keeps what it has read: longer than any takes.
+CHECK_SECONDS = 600.0
+#: Stands for the record's id, which there is none of.
+NO_ID = 1
+
 
 class Severity(StrEnum):
     """What a finding means for the message."""

@@ -17,6 +17,8 @@ from messaging.clock import Ticker
 from messaging.config_cache import Config, ConfigCache
 from messaging.db.connects import InTransaction
 from messaging.delivery.checking import (
+    CHECK_SECONDS,
+    NO_ID,
     Checked,
     Findings,
     as_read,
@@ -37,9 +39,6 @@ from messaging.settings import Settings
 from messaging.suppression import Subject, mail_address
 from messaging.templates.lookup import Template, TemplateCache
 from messaging.templates.render import Renderer
-
-#: Stands for the record's id, which there is none of.
-_NO_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def check_mail(session: Session, request: SendMail, *, settings: Settings, now: 
         return MailCheck(False, findings.all, None, [], [], None, None, None, None, None, None, None, 0)
     connection = session.connection(bind_arguments={"mapper": MailSendRecord})
     row = as_read(accepted._asdict(), _JSON_COLUMNS)
-    record = row | {"id": _NO_ID, "tenant_id": tenant_id, "attachments": _references(row)}
+    record = row | {"id": NO_ID, "tenant_id": tenant_id, "attachments": _references(row)}
     sources = _sources(connection, settings, ticker)
     template = _template(record, sources, findings)
     prepared = _prepared(record, sources, template, findings, now)
@@ -103,16 +102,12 @@ def _sources(connection: Connection, settings: Settings, ticker: Ticker) -> Sour
     """Read afresh, each row once: as workers read, a transaction's own rows included."""
     here = InTransaction(connection)
     return Sources(
-        configs=ConfigCache(here, MAIL_SEND_SERVER_CONFIG, ttl_seconds=_CHECK_SECONDS, ticker=ticker),
-        templates=TemplateCache(here, MAIL_TEMPLATE, ttl_seconds=_CHECK_SECONDS, ticker=ticker),
+        configs=ConfigCache(here, MAIL_SEND_SERVER_CONFIG, ttl_seconds=CHECK_SECONDS, ticker=ticker),
+        templates=TemplateCache(here, MAIL_TEMPLATE, ttl_seconds=CHECK_SECONDS, ticker=ticker),
         renderer=Renderer(max_chars=settings.mail.max_body_chars, ticker=ticker),
         max_body_chars=settings.mail.max_body_chars,
         public_base_url=settings.public_base_url,
     )
-
-
-#: Longer than any check takes.
-_CHECK_SECONDS = 600.0
 
 
 def _template(record: Mapping[str, Any], sources: Sources, findings: Findings) -> Template | None:

@@ -13,12 +13,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from messaging import config_admin, config_lists
-from messaging.config_kinds import Kind, Twin
 from messaging.config_lists import Lines, ListFields
 from messaging.errors import TemplateRejected
 from messaging.mail.models import MailTemplate
 from messaging.mail.template_checks import DEFAULTS, FIELDS, checked
 from messaging.mail.template_references import unknown_references
+from messaging.templates.kinds import template_kind
 
 #: What messages call one.
 WHAT = "mail template"
@@ -96,23 +96,14 @@ def _check_references(session: Session, values: Mapping[str, Any]) -> None:
         raise TemplateRejected(field, values[field], reason)
 
 
-def _like(fields: Mapping[str, Any]) -> Twin:
-    return Twin(select(_T).where(_T.code == fields["code"]), "code", "this tenant has a template of this code")
-
-
-TEMPLATES = Kind(
-    what=WHAT,
-    model=_T,
-    line=TemplateLine,
+TEMPLATES = template_kind(
+    WHAT,
+    _T,
+    TemplateLine,
     fields=FIELDS,
     defaults=DEFAULTS,
-    not_copied=frozenset({"code"}),
     check=checked,
     check_references=_check_references,
-    order=("code", "tenant_id"),
-    searched=("code", "name"),
-    twin=_like,
-    rejected=TemplateRejected,
 )
 
 

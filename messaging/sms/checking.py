@@ -16,6 +16,8 @@ from messaging.clock import Ticker
 from messaging.config_cache import Config
 from messaging.db.connects import InTransaction
 from messaging.delivery.checking import (
+    CHECK_SECONDS,
+    NO_ID,
     Checked,
     Findings,
     as_read,
@@ -36,12 +38,6 @@ from messaging.sms.routing import RouteCache, suppression_subject
 from messaging.sms.templates import find_template, text_of
 from messaging.templates.lookup import Template, TemplateCache
 from messaging.templates.render import Renderer
-
-#: Longer than any check takes.
-_CHECK_SECONDS = 600.0
-
-#: Stands for the record's id, which there is none of.
-_NO_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +79,7 @@ def check_sms(
     connection = session.connection(bind_arguments={"mapper": SmsSendRecord})
     number = accepted.phone_number
     record = as_read(accepted._asdict(), ("template_variables",))
-    record |= {"id": _NO_ID, "tenant_id": tenant_id, "region_code": region_of(number)}
+    record |= {"id": NO_ID, "tenant_id": tenant_id, "region_code": region_of(number)}
     sources = _sources(connection, settings, ticker, find_provider)
     template, prepared = _prepared(record, sources, findings, now)
     config = _provider(record, sources, template, findings, prepared)
@@ -119,10 +115,10 @@ def _sources(connection: Connection, settings: Settings, ticker: Ticker, find_pr
     """Read afresh, each row once: as workers read, a transaction's own rows included."""
     here = InTransaction(connection)
     return Sources(
-        templates=TemplateCache(here, SMS_TEMPLATE, ttl_seconds=_CHECK_SECONDS, ticker=ticker),
+        templates=TemplateCache(here, SMS_TEMPLATE, ttl_seconds=CHECK_SECONDS, ticker=ticker),
         renderer=Renderer(max_chars=MAX_CONTENT_CHARS, ticker=ticker),
-        routes=RouteCache(here, ttl_seconds=_CHECK_SECONDS, ticker=ticker, public_base_url=settings.public_base_url),
-        bindings=BindingCache(here, ttl_seconds=_CHECK_SECONDS, ticker=ticker),
+        routes=RouteCache(here, ttl_seconds=CHECK_SECONDS, ticker=ticker, public_base_url=settings.public_base_url),
+        bindings=BindingCache(here, ttl_seconds=CHECK_SECONDS, ticker=ticker),
         find_provider=find_provider,
     )
 

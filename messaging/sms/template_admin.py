@@ -4,21 +4,19 @@ Runs in the caller's transaction and tenant; a change is used by every message t
 commit on. What is prepared stays as it is. As files: `messaging.sms.template_files`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from messaging import config_admin, config_lists
-from messaging.config_kinds import Kind, Twin
 from messaging.config_lists import Lines, ListFields
 from messaging.db.active import with_disabled
-from messaging.errors import TemplateRejected
 from messaging.sms.models import SmsTemplate, SmsTemplateProviderBinding
 from messaging.sms.template_checks import DEFAULTS, FIELDS, checked
+from messaging.templates.kinds import template_kind
 
 #: What messages call one.
 WHAT = "SMS template"
@@ -80,22 +78,13 @@ class SmsTemplateSummary:
     content: str | None
 
 
-def _like(fields: Mapping[str, Any]) -> Twin:
-    return Twin(select(_T).where(_T.code == fields["code"]), "code", "this tenant has a template of this code")
-
-
-TEMPLATES = Kind(
-    what=WHAT,
-    model=_T,
-    line=SmsTemplateLine,
+TEMPLATES = template_kind(
+    WHAT,
+    _T,
+    SmsTemplateLine,
     fields=FIELDS,
     defaults=DEFAULTS,
-    not_copied=frozenset({"code"}),
     check=checked,
-    order=("code", "tenant_id"),
-    searched=("code", "name"),
-    twin=_like,
-    rejected=TemplateRejected,
 )
 
 
