@@ -17,6 +17,7 @@ MessagingError
   TenantContextMissing          a read or write of tenant rows with no tenant set
   UserContextMissing            somebody's own inbox was asked for with no user set
   RecipientMismatch             a user marks another's notification
+  PasswordsBusy                 more passwords at once than this process looks at
   TenantMismatch                a write of another tenant's or the platform's rows, a look at another's quota
 ConfigurationError              wrong settings or schema; outside the tree, so nothing that handles a failed send
                                 can swallow it
@@ -196,6 +197,13 @@ class UserContextMissing(MessagingError):
 
 class RecipientMismatch(MessagingError):
     """A user marked a notification of another user of the tenant."""
+
+
+class PasswordsBusy(MessagingError):
+    """This process looks at as many passwords as it may at once; the same will do a moment later."""
+
+    def __init__(self) -> None:
+        super().__init__("too many passwords are being looked at; come again")
 
 
 class ConfigurationError(Exception):

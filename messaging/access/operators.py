@@ -13,8 +13,8 @@ from messaging.access.models import Operator
 from messaging.access.role_checks import checked_role, checked_user
 from messaging.access.roles import Role
 from messaging.db.active import with_disabled
-from messaging.db.own_rows import created, get_own, set_active, sign
-from messaging.errors import ConfigRejected
+from messaging.db.own_rows import TO_DELETE, created, get_own, set_active, sign
+from messaging.errors import ConfigRejected, StateError
 
 _WHAT = "operator"
 _USER_NAME = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,99}")
@@ -74,9 +74,19 @@ def change(session: Session, operator_id: int, **fields: Unpack[OperatorFields])
     session.flush()
 
 
-def set_password(session: Session, operator_id: int, password: str, *, keep: str | None = None) -> None:
-    """Give an operator a password; all sessions end, but for the one with the hash `keep`. Raises: as `change`."""
-    row = get_own(session, Operator, operator_id, what=_WHAT)
+def set_password(
+    session: Session, operator_id: int, password: str, *, keep: str | None = None, instead_of: str | None = None
+) -> None:
+    """Give an operator a password; all sessions end, but for the one with the hash `keep`.
+
+    Raises:
+        StateError: The stored hash is no more `instead_of`: who knew that password may not undo another's change.
+        ConfigRejected, RecordNotFound, TenantMismatch: as `change`.
+        PasswordsBusy: Nothing has changed.
+    """
+    row = get_own(session, Operator, operator_id, what=_WHAT, lock=TO_DELETE)
+    if instead_of is not None and row.password_hash != instead_of:
+        raise StateError("the password was changed meanwhile")
     row.password_hash = passwords.hashed(password, user_name=row.user_name)
     sign(row)
     session.flush()

@@ -22,6 +22,7 @@ from messaging.errors import (
     IdempotencyKeyBusy,
     MessageRejected,
     MessagingError,
+    PasswordsBusy,
     RecipientMismatch,
     RecordNotFound,
     StateError,
@@ -183,6 +184,8 @@ def _of_ours(exc: MessagingError) -> ApiError | None:
             return unauthenticated(str(exc))
         case IdempotencyKeyBusy():
             return ApiError(409, str(exc), code="busy", headers={"retry-after": "1"})
+        case PasswordsBusy():
+            return ApiError(503, str(exc), headers={"retry-after": "1"})
     return None
 
 

@@ -103,7 +103,7 @@ def change_own_password(request: Request, given: NewPassword) -> None:
     if not passwords.is_right(known, given.current):
         raise invalid("current", "is not the password")
     with transaction(request.app.state.engine) as session:
-        operators.set_password(session, caller.id, given.password, keep=secrets.hashed(token))
+        operators.set_password(session, caller.id, given.password, keep=secrets.hashed(token), instead_of=known)
 
 
 def _caller(request: Request, token: str) -> OperatorCaller:

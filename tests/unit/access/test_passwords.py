@@ -1,11 +1,12 @@
 """Passwords of operators: which can be, how they are hashed, and that nobody's takes as long as somebody's."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from messaging.access import passwords
-from messaging.errors import ConfigRejected
+from messaging.errors import ConfigRejected, PasswordsBusy
 
 PASSWORD = "correct horse battery"
 
@@ -46,3 +47,17 @@ def test_nobodys_password_is_wrong_and_takes_as_long() -> None:
     somebody, nobody = (min(seconds(each) for _ in range(3)) for each in (known, None))
     assert not passwords.is_right(None, "the password of nobody")
     assert nobody > somebody / 4
+
+
+def test_a_flood_of_passwords_is_told_to_come_again_instead_of_holding_threads() -> None:
+    def look() -> bool:
+        try:
+            return not passwords.is_right(None, PASSWORD)
+        except PasswordsBusy:
+            return False
+
+    with ThreadPoolExecutor(16) as pool:
+        looked = [future.result() for future in [pool.submit(look) for _ in range(16)]]
+
+    assert passwords.MAX_CALLERS <= looked.count(True) < 16
+    assert look()

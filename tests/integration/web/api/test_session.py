@@ -8,8 +8,13 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from messaging import tenancy
+from messaging.access import operators
+from messaging.access.models import Operator
 from messaging.access.roles import Role
 from messaging.api import access
+from messaging.db.own_rows import get_own
+from messaging.db.session import transaction
+from messaging.errors import StateError
 from messaging.web.credentials import KEPT_SECONDS
 from tests.integration.web.api.conftest import MakeClient, OpenApi
 
@@ -205,3 +210,17 @@ def test_a_new_password_ends_the_other_sessions(browse: Browse, clock: list[floa
 
 def test_a_token_is_no_session(client: MakeClient) -> None:
     assert client(Role.OPERATOR).get(SESSION).status_code == 401
+
+
+def test_who_knows_the_old_password_does_not_undo_a_new_one(
+    client: MakeClient, engine: Engine, operator_id: int
+) -> None:
+    with transaction(engine) as session, tenancy.tenant(7):
+        known = get_own(session, Operator, operator_id, what="operator").password_hash
+    given = client(Role.TENANT_ADMIN).post(f"/api/v1/operators/{operator_id}/password", json={"password": OTHER})
+    assert given.status_code == 204
+
+    with pytest.raises(StateError), tenancy.tenant(7), transaction(engine) as session:
+        operators.set_password(session, operator_id, PASSWORD, instead_of=known)
+
+    assert client(None).post(SESSION, json={"user_name": "ann", "password": OTHER}).status_code == 201
