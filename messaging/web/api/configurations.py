@@ -1,7 +1,7 @@
 """What the resources of configurations have in common: pages of lists, fields that may be left out, usual fields."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from messaging.api import SendWindows
 from messaging.config_lists import MAX_SEARCH_CHARS, Lines, ListFields
 from messaging.field_checks import MAX_NUMBER, MAX_PORT
 from messaging.rate_limit import RateLimitUnavailable
-from messaging.web.api.lists import Numbered, Page
+from messaging.web.api.lists import Numbered, Page, Switched
 from messaging.web.api.resource import needs
 from messaging.web.api.shapes import Shown, Text
 from messaging.web.errors import ApiError
@@ -50,10 +50,9 @@ def _without_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
-class ConfigQuery(Numbered):
+class ConfigQuery(Switched):
     """Which configurations; a subclass says by which columns they are sorted, beginning with the list's own order."""
 
-    active: Literal["true", "false", "all"] = "true"
     #: A part of a name or code, in any case.
     search: Annotated[Text, Field(min_length=1, max_length=MAX_SEARCH_CHARS)] | None = None
 

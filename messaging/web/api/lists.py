@@ -5,7 +5,7 @@ A resource's filters are a subclass, taken as one query parameter model: `query:
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy import Select, func, select
@@ -105,6 +105,17 @@ class Numbered(BaseModel):
     page: int = Field(1, ge=1, le=100_000)
     size: int = Field(50, ge=1, le=MAX_SIZE)
     sort: str = "id"
+
+
+class Switched(Numbered):
+    """Which page of a small list of what can be disabled or ended."""
+
+    active: Literal["true", "false", "all"] = "true"
+
+    @property
+    def is_active(self) -> bool | None:
+        """None: all."""
+        return None if self.active == "all" else self.active == "true"
 
 
 class Page(Shown, Generic[_Item]):

@@ -8,18 +8,17 @@ from sqlalchemy.orm import Session
 
 from messaging.access import operators, passwords
 from messaging.access.models import Operator
-from messaging.access.roles import Permission, Role
+from messaging.access.roles import Role
 from messaging.api import access
 from messaging.db.own_rows import get_own
+from messaging.web.api.configurations import ADMINISTER
 from messaging.web.api.granting import may_grant
-from messaging.web.api.lists import Numbered, Page, page
-from messaging.web.api.resource import Caller, DbSession, Resource, needs
+from messaging.web.api.lists import Page, Switched, page
+from messaging.web.api.resource import Caller, DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time, UserId
 from messaging.web.auth import Identity
 
 routes = Resource("access")
-
-_ADMINISTER = [needs(Permission.ADMINISTER)]
 
 UserName = Annotated[Text, Field(min_length=1, max_length=100)]
 DisplayName = Annotated[Text, Field(max_length=100)]
@@ -67,27 +66,25 @@ class PasswordGiven(Given):
     password: Password
 
 
-class OperatorQuery(Numbered):
+class OperatorQuery(Switched):
     """Which operators."""
 
-    active: Literal["true", "false", "all"] = "true"
     sort: Literal["id", "-id", "user_name", "-user_name", "created_at", "-created_at"] = "user_name"
 
 
-@routes.get("/operators", dependencies=_ADMINISTER)
+@routes.get("/operators", dependencies=ADMINISTER)
 def list_operators(session: DbSession, query: Annotated[OperatorQuery, Query()]) -> Page[OperatorShown]:
     """The tenant's operators."""
-    is_active = {"true": True, "false": False, "all": None}[query.active]
-    return page(session, operators.listed(is_active=is_active), query, OperatorShown.model_validate)
+    return page(session, operators.listed(is_active=query.is_active), query, OperatorShown.model_validate)
 
 
-@routes.get("/operators/{operator_id}", dependencies=_ADMINISTER)
+@routes.get("/operators/{operator_id}", dependencies=ADMINISTER)
 def get_operator(session: DbSession, operator_id: Id) -> OperatorShown:
     """One operator."""
     return OperatorShown.model_validate(get_own(session, Operator, operator_id, what="operator"))
 
 
-@routes.post("/operators", status_code=201, dependencies=_ADMINISTER)
+@routes.post("/operators", status_code=201, dependencies=ADMINISTER)
 def add_operator(session: DbSession, caller: Caller, given: OperatorGiven) -> OperatorShown:
     """Add an operator; nobody grants a role that may do more than they may themselves."""
     may_grant(caller, given.role)
@@ -102,7 +99,7 @@ def add_operator(session: DbSession, caller: Caller, given: OperatorGiven) -> Op
     return _read_again(session, operator_id)
 
 
-@routes.patch("/operators/{operator_id}", dependencies=_ADMINISTER)
+@routes.patch("/operators/{operator_id}", dependencies=ADMINISTER)
 def change_operator(session: DbSession, caller: Caller, operator_id: Id, given: OperatorChanged) -> OperatorShown:
     """Change name, role or person; holds within a second."""
     _may_change(session, caller, operator_id)
@@ -111,19 +108,19 @@ def change_operator(session: DbSession, caller: Caller, operator_id: Id, given: 
     return _read_again(session, operator_id)
 
 
-@routes.post("/operators/{operator_id}/enable", dependencies=_ADMINISTER)
+@routes.post("/operators/{operator_id}/enable", dependencies=ADMINISTER)
 def enable_operator(session: DbSession, caller: Caller, operator_id: Id) -> OperatorShown:
     """Let an operator sign in again."""
     return _switch(session, caller, operator_id, is_active=True)
 
 
-@routes.post("/operators/{operator_id}/disable", dependencies=_ADMINISTER)
+@routes.post("/operators/{operator_id}/disable", dependencies=ADMINISTER)
 def disable_operator(session: DbSession, caller: Caller, operator_id: Id) -> OperatorShown:
     """Let an operator in no more; ends what they have begun, within a second."""
     return _switch(session, caller, operator_id, is_active=False)
 
 
-@routes.post("/operators/{operator_id}/password", status_code=204, dependencies=_ADMINISTER)
+@routes.post("/operators/{operator_id}/password", status_code=204, dependencies=ADMINISTER)
 def set_operator_password(session: DbSession, caller: Caller, operator_id: Id, given: PasswordGiven) -> None:
     """Give an operator a password; whoever is signed in by the one before is so no more."""
     _may_change(session, caller, operator_id)

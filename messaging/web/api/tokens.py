@@ -7,17 +7,16 @@ from pydantic import Field
 
 from messaging.access import tokens
 from messaging.access.models import ApiToken
-from messaging.access.roles import Permission, Role
+from messaging.access.roles import Role
 from messaging.api import access
 from messaging.db.own_rows import get_own
+from messaging.web.api.configurations import ADMINISTER
 from messaging.web.api.granting import may_grant
-from messaging.web.api.lists import Numbered, Page, page
-from messaging.web.api.resource import Caller, DbSession, Resource, needs
+from messaging.web.api.lists import Page, Switched, page
+from messaging.web.api.resource import Caller, DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time, UserId
 
 routes = Resource("access")
-
-_ADMINISTER = [needs(Permission.ADMINISTER)]
 
 
 class TokenShown(Shown):
@@ -55,27 +54,25 @@ class TokenGiven(Given):
     expires_at: Time | None = None
 
 
-class TokenQuery(Numbered):
+class TokenQuery(Switched):
     """Which tokens."""
 
-    active: Literal["true", "false", "all"] = "true"
     sort: Literal["id", "-id", "name", "-name", "created_at", "-created_at"] = "-id"
 
 
-@routes.get("/tokens", dependencies=_ADMINISTER)
+@routes.get("/tokens", dependencies=ADMINISTER)
 def list_tokens(session: DbSession, query: Annotated[TokenQuery, Query()]) -> Page[TokenShown]:
     """The tenant's tokens: by default those that are neither revoked nor expired."""
-    is_active = {"true": True, "false": False, "all": None}[query.active]
-    return page(session, tokens.listed(is_active=is_active), query, TokenShown.model_validate)
+    return page(session, tokens.listed(is_active=query.is_active), query, TokenShown.model_validate)
 
 
-@routes.get("/tokens/{token_id}", dependencies=_ADMINISTER)
+@routes.get("/tokens/{token_id}", dependencies=ADMINISTER)
 def get_token(session: DbSession, token_id: Id) -> TokenShown:
     """One token."""
     return TokenShown.model_validate(get_own(session, ApiToken, token_id, what="token"))
 
 
-@routes.post("/tokens", status_code=201, dependencies=_ADMINISTER)
+@routes.post("/tokens", status_code=201, dependencies=ADMINISTER)
 def add_token(session: DbSession, caller: Caller, given: TokenGiven) -> TokenAdded:
     """Make a token of the caller's tenant; nobody grants a role that may do more than they may themselves."""
     may_grant(caller, given.role)
@@ -85,7 +82,7 @@ def add_token(session: DbSession, caller: Caller, given: TokenGiven) -> TokenAdd
     return TokenAdded(id=made.id, token=made.token)
 
 
-@routes.post("/tokens/{token_id}/revoke", dependencies=_ADMINISTER)
+@routes.post("/tokens/{token_id}/revoke", dependencies=ADMINISTER)
 def revoke_token(session: DbSession, caller: Caller, token_id: Id) -> TokenShown:
     """End a token, within a second everywhere; again, nothing changes."""
     row = get_own(session, ApiToken, token_id, what="token")

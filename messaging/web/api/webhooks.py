@@ -10,7 +10,8 @@ from messaging.access.roles import Permission
 from messaging.delivery.announcing import EventType
 from messaging.delivery.status import SendStatus
 from messaging.delivery.stories import attempts_of
-from messaging.web.api.lists import Keyset, Numbered, Page, Part, part_of
+from messaging.web.api.configurations import ConfigQuery, asked, paged
+from messaging.web.api.lists import Keyset, Page, Part, part_of
 from messaging.web.api.resource import DbSession, Resource, needs
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
 from messaging.webhooks.addresses import MAX_URL_CHARS
@@ -94,13 +95,10 @@ class TrialAccepted(Shown):
     id: Id
 
 
-class EndpointQuery(Numbered):
+class EndpointQuery(ConfigQuery):
     """Which endpoints."""
 
-    active: Literal["true", "false", "all"] = "true"
     sort: Literal["id", "-id", "name", "-name", "created_at", "-created_at"] = "name"
-    #: A part of name or address.
-    search: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
 
 
 class DeliveryShown(Shown):
@@ -192,11 +190,7 @@ def retry_webhook_delivery(session: DbSession, delivery_id: Id) -> DeliveryShown
 @routes.get("/webhooks", dependencies=_READ)
 def list_webhooks(session: DbSession, query: Annotated[EndpointQuery, Query()]) -> Page[EndpointShown]:
     """The tenant's endpoints."""
-    lines = api.list_webhook_endpoints(
-        active=query.active, page=query.page, size=query.size, sort=query.sort, search=query.search, session=session
-    )
-    shown = [EndpointShown.model_validate(line) for line in lines]
-    return Page(items=shown, page=query.page, size=query.size, total=lines.total)
+    return paged(api.list_webhook_endpoints(session=session, **asked(query)), query, EndpointShown.model_validate)
 
 
 @routes.post("/webhooks", status_code=201, dependencies=_ADMINISTER)
