@@ -38,8 +38,8 @@ def worker(
 ) -> None:
     """Run a worker in this terminal.
 
-    Its threads deliver (queues mail_send, sms_send and webhook_send), run ticks (control), fetch mailboxes (mail_fetch),
-    accept other services' mails (mail_request) or prune what has become too old (maintenance).
+    Its threads deliver (queues mail_send, sms_send and webhook_send), run ticks (control), fetch mailboxes
+    (mail_fetch), accept other services' mails (mail_request) or prune what has become too old (maintenance).
     """
     from messaging.settings import load_settings
 
@@ -97,7 +97,10 @@ def web(
     ] = "",
     log_level: LogLevel = "INFO",
 ) -> None:
-    """Run the HTTP application in this terminal: receipts, inbound messages, unsubscribe links, /healthz, /readyz.
+    """Run the HTTP application in this terminal.
+
+    It serves the API (/api/v1), providers' receipts and inbound messages, unsubscribe links, /healthz, /readyz and
+    /metrics.
 
     TLS is the proxy's before it; MESSAGING_PUBLIC_BASE_URL is where it is reached from outside.
     """

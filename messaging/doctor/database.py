@@ -191,7 +191,7 @@ def _providers(session: Session) -> Finding:
     check = "SMS provider"
     if count and not defaults and not routes:
         detail = f"{count} are configured, and none is a default or has a route"
-        return Finding(check, Level.WARN, detail, "messaging provider default ID, or messaging route add ...")
+        return Finding(check, Level.WARN, detail, "messaging provider change ID --default, or messaging route add ...")
     if not count:
         return Finding(check, Level.OK, "none is configured, so no text message goes out")
     return Finding(check, Level.OK, f"{count} are configured: {defaults} defaults, {routes} routes")

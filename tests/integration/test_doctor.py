@@ -1,5 +1,6 @@
 """Each finding of the doctor on real servers, and that it ends within seconds whatever is down."""
 
+import re
 import runpy
 import socket
 import time
@@ -11,9 +12,12 @@ import pytest
 import redis
 from cryptography.fernet import Fernet
 from sqlalchemy import Engine, text
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from messaging import doctor, tenancy
 from messaging.channels import CHANNELS
+from messaging.cli.entry import app
 from messaging.clock import utc_now
 from messaging.db.session import transaction
 from messaging.delivery.dead_letter import DeadLetterMessage
@@ -304,6 +308,19 @@ def test_dead_letters_that_nobody_has_seen_to_are_counted(settings: Settings, en
     assert found.level is Level.WARN
     assert found.detail == "pending are 2 sends without attempts left, 1 messages that no worker could process"
     assert "messaging dead-letter list" in found.advice
+
+
+def test_advice_names_commands_that_there_are() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in Path(doctor.__file__).parent.glob("*.py")]
+    named = {
+        tuple(found.split()) for source in sources for found in re.findall(r"messaging ([a-z-]+(?: [a-z-]+)?)", source)
+    }
+    there = get_command(app)
+    assert isinstance(there, TyperGroup)
+    for first, *rest in named:
+        group = there.commands.get(first)
+        if isinstance(group, TyperGroup) and rest:
+            assert rest[0] in group.commands, (first, *rest)
 
 
 @pytest.mark.usefixtures("redis_client")
