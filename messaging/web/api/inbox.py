@@ -200,7 +200,12 @@ async def hear_my_inbox(
     request.scope[ONLY_LOOKS] = True
 
     async def is_still_known() -> bool:
-        found = await ask(request.app.state.authenticator, request)
+        try:
+            found = await ask(request.app.state.authenticator, request)
+        except ApiError as exc:
+            if exc.status_code in (401, 403):
+                return False
+            raise
         return found is not None and (found.tenant_id, found.user_id) == (caller.tenant_id, caller.user_id)
 
     hub: Hub = request.app.state.hub

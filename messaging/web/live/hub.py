@@ -6,7 +6,7 @@ looked for again only when it has taken that, from its own mark, so that nothing
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextvars import Context
 from typing import Any
 
@@ -35,8 +35,9 @@ MAX_ASKED = 100
 LOOK_SECONDS = 30.0
 #: Seconds after which it is asked again whether a listener is still signed in.
 KNOWN_SECONDS = 30.0
-#: Seconds for that answer.
+#: Seconds for that answer, and how many are waited for at once.
 ANSWER_SECONDS = 5.0
+MAX_ASKING = 4
 #: Seconds for which a stream goes on while that cannot be told, as when the database is away.
 UNKNOWN_SECONDS = 300.0
 #: Seconds between two looks for whom these are over.
@@ -179,6 +180,7 @@ class Hub:
             hear(self._settings, self._changed, lambda: self._want(self._all())),
             self._answer(),
             self._watch(),
+            self._ask(),
         )
         # Not on behalf of the caller who happens to be the first.
         self._tasks = [loop.create_task(job, context=Context()) for job in jobs]
@@ -240,19 +242,30 @@ class Hub:
             return look(connection, asked)
 
     async def _watch(self) -> None:
-        """From time to time look again at each inbox, and ask whether who listens is still signed in."""
+        """From time to time look again at each inbox, and end streams of whom nothing was known for long."""
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = self._ticker()
             everybody = self._all()
             self._want([listener for listener in everybody if now - listener.looked_at >= LOOK_SECONDS])
             for listener in everybody:
-                if now - listener.asked_at >= KNOWN_SECONDS:
-                    listener.asked_at = now
-                    if await self._is_known(listener):
-                        listener.known_at = now
-                    elif now - listener.known_at >= UNKNOWN_SECONDS:
-                        listener.end()
+                if now - listener.known_at >= UNKNOWN_SECONDS:
+                    listener.end()
+
+    async def _ask(self) -> None:
+        """From time to time ask whether who listens is still signed in; apart, as an answer may not come."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = self._ticker()
+            due = iter([listener for listener in self._all() if now - listener.asked_at >= KNOWN_SECONDS])
+            await asyncio.gather(*(self._ask_each(due) for _ in range(MAX_ASKING)))
+
+    async def _ask_each(self, due: Iterator[Listener]) -> None:
+        """One of those who share these."""
+        for listener in due:
+            listener.asked_at = self._ticker()
+            if listener in self._listeners.get(listener.inbox, ()) and await self._is_known(listener):
+                listener.known_at = self._ticker()
 
     async def _is_known(self, listener: Listener) -> bool:
         """Whether it is; one that certainly is not ends."""

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from messaging import tenancy
 from messaging.clock import Ticker, boot_seconds
 from messaging.web.app import create_app
+from messaging.web.auth import Authenticator
 from messaging.web.limits import Limits
 from messaging.web.serve import server
 from tests.conftest import MakeSettings
@@ -20,7 +21,7 @@ from tests.integration.sms.receipt_records import Records
 from tests.integration.web.callers import PUBLIC_URL, Account, Site
 from tests.polling import eventually
 
-#: Starts an application; `limits`, `ticker` and options of the server as keywords, settings as a mapping.
+#: Starts an application; `limits`, `ticker`, `authenticator` and options of the server as keywords, settings as a dict.
 Open = Callable[..., Site]
 
 
@@ -34,11 +35,12 @@ def open_site(make_settings: MakeSettings, engine: Engine) -> Iterator[Open]:
             engine: Engine = engine,
             limits: Limits | None = None,
             ticker: Ticker = boot_seconds,
+            authenticator: Authenticator | None = None,
             **options: Any,
         ) -> Site:
             made = make_settings(**{"public_base_url": PUBLIC_URL, **(settings or {})})
             running = server(
-                create_app(made, engine, limits=limits, ticker=ticker),
+                create_app(made, engine, limits=limits, ticker=ticker, authenticator=authenticator),
                 **{"host": "127.0.0.1", "port": 0, "timeout_graceful_shutdown": 1, **options},
             )
             listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

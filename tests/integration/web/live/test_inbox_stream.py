@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
+from starlette.requests import Request
 
 import messaging
 from messaging import tenancy
@@ -20,6 +21,8 @@ from messaging.clock import boot_seconds
 from messaging.embedded import Postgres
 from messaging.requests import SendInbox
 from messaging.tenancy import PLATFORM_TENANT_ID
+from messaging.web.auth import Identity
+from messaging.web.errors import ApiError
 from messaging.web.live.hub import KNOWN_SECONDS, LOOK_SECONDS, MAX_OF_ONE
 from tests.integration.web.callers import Site
 from tests.integration.web.live.conftest import Listen, TokenOf
@@ -286,6 +289,28 @@ def test_a_stream_ends_with_its_token(
     assert listen(site=site, token=token).status == 401
     one = send(OTHER)
     assert other.event().ids == [one]
+
+
+class Banning:
+    """An application's own, which says why it refuses somebody."""
+
+    is_banned = False
+
+    async def authenticate(self, _: Request) -> Identity:
+        if self.is_banned:
+            raise ApiError(403, "banned")
+        return Identity("user:41", 7, frozenset(), user_id=ME)
+
+
+def test_a_stream_ends_with_who_is_refused_by_the_applications_own_authenticator(
+    open_site: Callable[..., Site], listen: Listen
+) -> None:
+    clock, users = Clock(), Banning()
+    stream = listen(site=open_site({"multi_tenancy": True}, ticker=clock, authenticator=users), token="any")
+    stream.event()
+    users.is_banned = True
+    clock.ahead_seconds += KNOWN_SECONDS
+    assert stream.next() is None
 
 
 def test_a_session_that_only_listens_ends_when_it_has_been_idle(
