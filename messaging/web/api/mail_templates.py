@@ -26,6 +26,7 @@ from messaging.web.api.configurations import (
 )
 from messaging.web.api.resource import DbSession, Resource, problems
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
+from messaging.web.api.talking import renders
 from messaging.web.errors import ApiError
 
 routes = Resource("mail templates")
@@ -216,7 +217,7 @@ def list_mail_template_variables(session: DbSession, query: Annotated[TemplateNa
     return Items(items=[VariableShown.model_validate(one) for one in found])
 
 
-@routes.post("/mail/templates/preview", dependencies=SEND, responses=NO_TEMPLATE)
+@routes.post("/mail/templates/preview", dependencies=[*SEND, renders()], responses=NO_TEMPLATE)
 def preview_mail_template(session: DbSession, given: PreviewGiven) -> MailPreviewShown:
     """Render a template, a disabled one too, as a send would; sends nothing and charges nothing."""
     try:

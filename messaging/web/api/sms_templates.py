@@ -22,6 +22,7 @@ from messaging.web.api.configurations import (
 from messaging.web.api.mail_templates import NO_TEMPLATE, PreviewGiven, TemplateNamed, VariableShown, render_failed
 from messaging.web.api.resource import DbSession, Resource
 from messaging.web.api.shapes import Given, Id, Shown, Text, Time
+from messaging.web.api.talking import renders
 
 routes = Resource("sms templates")
 
@@ -130,7 +131,7 @@ def list_sms_template_variables(session: DbSession, query: Annotated[TemplateNam
     return Items(items=[VariableShown.model_validate(one) for one in found])
 
 
-@routes.post("/sms/templates/preview", dependencies=SEND, responses=NO_TEMPLATE)
+@routes.post("/sms/templates/preview", dependencies=[*SEND, renders()], responses=NO_TEMPLATE)
 def preview_sms_template(session: DbSession, given: PreviewGiven) -> SmsPreviewShown:
     """Render a template, a disabled one too, as a send would, and count its segments; charges nothing."""
     try:

@@ -1,4 +1,4 @@
-"""Operations that talk to other servers: one that says nothing holds a thread for as long as time-outs last.
+"""Operations that may hold a thread for seconds: they talk to servers that say nothing, or render whatever is written.
 
 Few run at once, and fewer of one tenant, so that threads are left for everything else; one more is told to come again.
 """
@@ -12,7 +12,7 @@ from messaging import tenancy
 from messaging.web.errors import ApiError
 from messaging.web.limits import Limits, Slots
 
-#: The part of the threads that may wait for other servers at once, and what of that one tenant may have.
+#: The part of the threads that may be held so at once, and what of that one tenant may have.
 _PART, _PART_OF_ONE = 4, 2
 #: Seconds after which whoever found no room may come again: most tests are done by then.
 _AGAIN_SECONDS = 5
@@ -30,7 +30,9 @@ async def _talking(request: Request) -> AsyncIterator[None]:
     tenant_id = tenancy.current().tenant_id
     if not held.take(tenant_id):
         again = {"retry-after": str(_AGAIN_SECONDS)}
-        raise ApiError(429, "as many servers are being asked as may be at once; come again", headers=again)
+        raise ApiError(
+            429, "as many requests that take seconds are worked on as may be at once; come again", headers=again
+        )
     try:
         yield
     finally:
@@ -39,4 +41,9 @@ async def _talking(request: Request) -> AsyncIterator[None]:
 
 def talks() -> Any:
     """For `dependencies=[...]`: the handler talks to other servers."""
+    return Depends(_talking)
+
+
+def renders() -> Any:
+    """For `dependencies=[...]`: the handler renders a template for somebody who looks at what comes of it."""
     return Depends(_talking)

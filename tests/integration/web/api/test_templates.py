@@ -3,13 +3,15 @@
 operate.md section 9: O15, O53, O54; send.md sections 5.4 to 5.6.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from messaging.access.roles import Role
-from tests.integration.web.api.conftest import MakeClient
+from messaging.web.limits import Limits
+from tests.integration.web.api.conftest import MakeClient, OpenApi
 
 MAIL, SMS = "/api/v1/mail/templates", "/api/v1/sms/templates"
 
@@ -144,3 +146,15 @@ def test_a_templates_code_is_taken_once(client: MakeClient) -> None:  # tenancy 
     again = admin.post(MAIL, json={"code": "welcome", "name": "Again"})
     assert (again.status_code, again.json()["field"]) == (422, "code")
     assert admin.get(MAIL, params={"search": "WELC"}).json()["total"] == 1
+
+
+def test_previews_that_take_long_leave_threads_for_everybody_else(open_api: OpenApi, client: MakeClient) -> None:
+    app = open_api(options={"limits": Limits(threads=8)})
+    admin = client(Role.TENANT_ADMIN, app=app)
+    loop = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    given = {"code": "slow", "name": "n", "subject": "s", "body_mode": "PLAIN", "body_text": loop}
+    assert admin.post("/api/v1/mail/templates", json=given).status_code == 201
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(admin.post, "/api/v1/mail/templates/preview", json={"code": "slow"}) for _ in range(2)]
+        assert sorted(one.result().status_code for one in asked) == [422, 429]
