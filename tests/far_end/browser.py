@@ -1,4 +1,4 @@
-"""Chromium without a screen, unpacked by `fetch_packages.sh` and driven by Playwright, which is handed its libraries."""
+"""Chromium without a screen, unpacked by `fetch_packages.sh`, driven by Playwright, which is told its libraries."""
 
 import os
 from collections.abc import Iterator

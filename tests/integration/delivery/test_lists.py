@@ -13,6 +13,7 @@ from messaging import tenancy
 from messaging.db import newest
 from messaging.delivery.lines import Line, LineSource, Position, RecordFilter, RecordPage
 from messaging.delivery.status import SendStatus
+from messaging.delivery.tallies import Tally, tally
 from messaging.errors import RecordNotFound
 from messaging.mail import records as mails
 from messaging.records import page, position
@@ -327,3 +328,43 @@ def test_a_number_is_found_by_its_index(history: Engine) -> None:
     nodes = scans(history, texts.LINES, RecordFilter(recipient="+491511000001"), scan_rows=500)
     assert {node["Index Name"] for node in nodes} == {"ix_sms_send_number"}
     assert read_rows(nodes) == 20
+
+
+def test_pages_upwards_are_those_downwards_whatever_was_looked_at_between(records: Records) -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    made = {
+        records.one(created_at=noon + timedelta(minutes=number % 5), error_code="X" if number % 2 else None): number % 2
+        for number in range(9)
+    }
+    down = all_pages(records, limit=50)[0]
+    with Session(records.engine) as session:
+        for scan_rows in (2, 100):
+            for error_code, expected in ((None, down), ("X", [row for row in down if made[row]])):
+                after: Position | None
+                after, found = Position(noon - timedelta(minutes=1), 1), list[int]()
+                while after is not None:
+                    asked = RecordFilter(error_code=error_code)
+                    part = page(
+                        session, channel=records.kind.name, asked=asked, limit=2, after=after, scan_rows=scan_rows
+                    )
+                    found, after = ids(part) + found, part.newer
+                assert found == expected
+
+
+def test_statuses_are_counted_exactly_while_few_and_told_to_be_more_where_they_are(records: Records) -> None:
+    source = mails.LINES if records.kind.name == "mail" else texts.LINES
+    for status, count in ((SendStatus.FAILED, 3), (SendStatus.RETRY, 2), (SendStatus.PENDING, 4)):
+        for _ in range(count):
+            records.one(status=status, error_code="X" if status is SendStatus.RETRY else None)
+    with Session(records.engine) as session:
+        all_seen = tally(session, source, RecordFilter(), owner=0)
+        assert all_seen.newest is None
+        assert all_seen.by_status[SendStatus.FAILED] == Tally(3, is_at_least=False)
+        assert all_seen.by_status[SendStatus.SENT] == Tally(0, is_at_least=False)
+        # Beyond the newest rows an index counts what is not sent; what is sent is only known to be at least so many.
+        part = tally(session, source, RecordFilter(status=SendStatus.SENT), scan_rows=2, owner=0)
+        assert part.by_status[SendStatus.FAILED] == Tally(3, is_at_least=False)
+        assert part.by_status[SendStatus.SENT] == Tally(0, is_at_least=True)
+        narrowed = tally(session, source, RecordFilter(error_code="X"), scan_rows=1, owner=0)
+        assert narrowed.by_status[SendStatus.RETRY] == Tally(1, is_at_least=True)
+        assert narrowed.newest == 1

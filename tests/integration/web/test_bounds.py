@@ -187,7 +187,7 @@ def test_more_connections_than_allowed_are_told_to_come_again(open_site: Open) -
         ("GET", "/docs", 404),
         ("GET", "/openapi.json", 404),
         ("GET", "/redoc", 404),
-        ("GET", "/", 404),
+        ("GET", "/", 303),
         ("POST", "/healthz", 405),
         ("POST", "/hooks/sms/twilio/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 404),
         ("GET", "/hooks/unsubscribe/x", 404),

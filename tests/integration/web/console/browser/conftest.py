@@ -36,9 +36,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
 
 
 @pytest.fixture
-def address(
-    open_site: Open, make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> str:
+def address(open_site: Open, make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr("messaging.api.process._environment", None)
     monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
     chosen: dict[str, Any] = {"multi_tenancy": True, "public_base_url": None}

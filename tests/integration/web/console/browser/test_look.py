@@ -11,7 +11,8 @@ from tests.integration.web.console import stories
 from tests.integration.web.console.browser.conftest import LAPTOP, PHONE, Keep, OpenTab
 
 HTML = """<div style="font-family:sans-serif;max-width:520px;margin:auto;padding:24px"><h1 style="color:#0b5c8f">
-On its way</h1><p>Dear Ann, your order <b>4711</b> left our house today.</p><img src="cid:logo" alt="logo" width="80"></div>"""
+On its way</h1><p>Dear Ann, your order <b>4711</b> left our house today.</p>
+<img src="cid:logo" alt="logo" width="80"></div>"""
 
 #: What makes the page wider than the window; what scrolls within itself, or is for screen readers only, does not.
 WIDER = """document.scrollingElement.scrollWidth <= document.scrollingElement.clientWidth ? [] :
