@@ -144,7 +144,11 @@ def secrets_by_name(cls: type[Any]) -> set[str]:
     return {name for name in columns(cls) if any(word in name for word in words)}
 
 
-NOTED: list[type[Any]] = [mapper.class_ for mapper in Base.registry.mappers if issubclass(mapper.class_, Noted)]
+#: In the same order in every process that shares the tests: the mappers are a set.
+NOTED: list[type[Any]] = sorted(
+    (mapper.class_ for mapper in Base.registry.mappers if issubclass(mapper.class_, Noted)),
+    key=lambda cls: cls.__name__,
+)
 
 
 @pytest.mark.parametrize("cls", NOTED, ids=lambda cls: cls.__name__)
