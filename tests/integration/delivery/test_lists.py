@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,13 +14,14 @@ from messaging import tenancy
 from messaging.db import newest
 from messaging.delivery.lines import Line, LineSource, Position, RecordFilter, RecordPage
 from messaging.delivery.status import SendStatus
-from messaging.delivery.tallies import Tally, tally
+from messaging.delivery.tallies import MAX_COUNTED, Tally, tally
 from messaging.errors import RecordNotFound
 from messaging.mail import records as mails
 from messaging.records import page, position
 from messaging.requests import MessageScope
 from messaging.sms import records as texts
 from tests.integration.delivery.records import A, B, C, Records
+from tests.integration.rows_read import rows_read
 
 HISTORY = 20_000
 
@@ -368,3 +370,33 @@ def test_statuses_are_counted_exactly_while_few_and_told_to_be_more_where_they_a
         narrowed = tally(session, source, RecordFilter(error_code="X"), scan_rows=1, owner=0)
         assert narrowed.by_status[SendStatus.RETRY] == Tally(1, is_at_least=True)
         assert narrowed.newest == 1
+
+
+@pytest.mark.postgres16
+def test_a_record_is_found_by_a_key_and_statuses_are_counted_without_reading_history(history: Engine) -> None:
+    with history.begin() as connection:
+        connection.execute(
+            text("UPDATE mail_send_record SET message_id = '<' || id || '@x>', idempotency_key = 'k' || id")
+        )
+        connection.exec_driver_sql("UPDATE sms_send_record SET provider_message_id = 'p' || id, provider_config_id = 3")
+        connection.exec_driver_sql("ANALYZE mail_send_record, sms_send_record")
+    for source in (mails.LINES, texts.LINES):
+        table = source.table.name
+        with Session(history) as session:
+            some = session.execute(text(f"SELECT max(id) FROM {table} WHERE tenant_id = 1")).scalar_one()
+        for named in (f"{some}", f"<{some}@x>", f"k{some}", f"p{some}", "nothing"):
+            with Session(history) as session, at_most(10, session, table):
+                source.find(session, named, RecordFilter(), owner=1, limit=20)
+        with Session(history) as session, at_most(500 + 2 * MAX_COUNTED, session, table):
+            found = tally(session, source, RecordFilter(), owner=1, scan_rows=500)
+            assert found.by_status[SendStatus.PENDING] == Tally(MAX_COUNTED, is_at_least=True)
+        with Session(history) as session, at_most(500, session, table):
+            tally(session, source, RecordFilter(template_code="welcome"), owner=1, scan_rows=500)
+
+
+@contextmanager
+def at_most(rows: int, session: Session, table: str) -> Iterator[None]:
+    """Not much of a table is read; what PostgreSQL still counts for the transaction before is not of this one."""
+    before = rows_read(session, table)
+    yield
+    assert rows_read(session, table) - before <= rows
