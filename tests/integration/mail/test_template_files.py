@@ -123,7 +123,8 @@ def test_an_export_makes_the_same_files_each_time_and_an_import_of_them_changes_
     export_templates(session, tmp_path / "two")
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert files(tmp_path / "one")["plain/template.yaml"] == (
-        b"code: plain\nname: 'No: 1'\nbody_mode: PLAIN\nactive: false\nstrict: false\nredact: false\ninline_css: false\n"
+        b"code: plain\nname: 'No: 1'\nbody_mode: PLAIN\nactive: false\nstrict: false\nredact: false\n"
+        b"inline_css: false\n"
     )
     assert {change.action for change in import_templates(session, tmp_path / "one")} == {Action.UNCHANGED}
     session.execute(delete(MailTemplate))
