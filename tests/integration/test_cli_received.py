@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from messaging.settings import Settings
+from messaging.tenancy import use_multi_tenancy
 from tests.integration.command_line import Run
 from tests.integration.receive.books import A, B, Books, failed
 
@@ -19,6 +20,7 @@ def run(run_command: Run) -> Run:
 
 @pytest.fixture
 def books(run: Run, engine: Engine, settings: Settings) -> Books:
+    use_multi_tenancy(False)  # `run` undoes it
     return Books(engine, settings)
 
 
