@@ -21,7 +21,8 @@ demo: ## run the whole system on this machine: mails accepted, delivered and sho
 test: ## run every test against real servers started for the occasion
 	@.ci/setup dev
 	@$(MAKE) --no-print-directory farends
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@# Tests start hundreds of processes: without bytecode on disk each of them compiles the product anew.
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 check: ## formatting, lint, types, who may import whom
 	@.ci/setup dev
