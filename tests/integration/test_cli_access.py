@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import Engine
 
-from messaging.access import sessions, tokens
+from messaging.access import links, sessions, tokens
 from messaging.access.secrets import hashed
 from tests.integration.command_line import Run
 
@@ -98,3 +98,21 @@ def test_with_multi_tenancy_a_token_is_of_the_tenant_that_is_named(
     assert caller.tenant_id == 7
     assert refused[0] == 2
     assert "tenant -1" in refused[2]
+
+
+def test_a_link_signs_an_operator_in_once(run_command: Run, give: Callable[[str], None], engine: Engine) -> None:
+    give(PASSWORD + "\n")
+    run_command("operator", "add", "ann", "--password-from", "stdin")
+
+    code, printed, _ = run_command("operator", "link", "Ann", "--base-url", "https://mail.example.com/")
+
+    base, _, secret = printed.strip().rpartition("/")
+    assert (code, base) == (0, "https://mail.example.com/console/link")
+    assert links.find_name(engine, secret) == "ann"
+    assert links.sign_in(engine, secret, hours=1) is not None
+    assert links.sign_in(engine, secret, hours=1) is None
+    assert run_command("operator", "link", "ann")[1].startswith("http://127.0.0.1:8000/console/link/")
+    assert run_command("operator", "link", "bea") == (2, "", "messaging: no operator 'bea' who may sign in\n")
+    run_command("operator", "disable", 1)
+    assert run_command("operator", "link", "ann")[0] == 2
+    assert run_command("operator", "link", "ann", "--minutes", 61)[0] == 2

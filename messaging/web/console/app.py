@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -14,6 +15,7 @@ from messaging.clock import Ticker
 from messaging.errors import MessagingError
 from messaging.settings import Settings
 from messaging.web.api.gate import Gate
+from messaging.web.auth import ONLY_LOOKS
 from messaging.web.console import audit_log, content, dead_letters, record, records, signing_in
 from messaging.web.console.assets import Assets
 from messaging.web.console.pages import HOME, refusal, url
@@ -21,7 +23,7 @@ from messaging.web.console.rendering import environment
 from messaging.web.errors import ApiError
 from messaging.web.limits import Buckets, Limits
 from messaging.web.paths import CONSOLE, own_path
-from messaging.web.sign_in import require_same_origin
+from messaging.web.sign_in import CSRF_HEADER, require_same_origin
 
 #: Pages, those with a fixed path before those that name a channel.
 PAGES = (signing_in.routes, dead_letters.routes, audit_log.routes, records.routes, record.routes, content.routes)
@@ -82,6 +84,8 @@ class _Doors:
         if asset is not None and scope["method"] in ("GET", "HEAD"):
             await asset(scope, receive, say)
             return
+        if Headers(scope=scope).get(CSRF_HEADER) == "poll":
+            scope[ONLY_LOOKS] = True
         try:
             # Of everybody, signed in or not: a foreign form signs nobody in either.
             require_same_origin(Request(scope))

@@ -11,6 +11,8 @@
 "use strict";
 (() => {
   const HEADERS = { "X-Requested-With": "fetch" };
+  /* Nobody does anything by it: a session that is only looked at still ends. */
+  const LOOKING = { "X-Requested-With": "poll" };
   const dialog = document.getElementById("dialog");
   let latest = 0;
 
@@ -99,7 +101,9 @@
           if (!place.isConnected || !place.dataset.every) {
             clearInterval(timers.get(place));
             timers.delete(place);
-          } else if (!document.hidden && !dialog.open) swap(place.dataset.get, { ...aims(place), isQuiet: true, place });
+          } else if (!document.hidden && !dialog.open) {
+            swap(place.dataset.get, { ...aims(place), isQuiet: true, place, options: { headers: LOOKING } });
+          }
         }, Number(place.dataset.every) * 1000));
       }
     }

@@ -1,14 +1,21 @@
 """Who may see the console: by a password, by a link once; until they sign out, here or everywhere."""
 
+import re
+
 import pytest
 from sqlalchemy import Engine, text
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from messaging import tenancy
-from messaging.access.roles import Role
+from messaging.access.roles import PERMISSIONS, Role
 from messaging.api import access
+from messaging.web.auth import Identity
 from messaging.web.credentials import KEPT_SECONDS
 from tests.integration.web.api.conftest import OpenApi
+from tests.integration.web.console import stories
 from tests.integration.web.console.conftest import PASSWORD, Browse, browser_of
 
 SIGN_IN = "/console/sign-in"
@@ -137,3 +144,44 @@ def test_a_sender_sees_no_records_and_a_viewer_changes_none(browse: Browse, engi
     assert viewer.get("/console/mail/1/retry").status_code == 403
     assert viewer.post("/console/mail/1/cancel").status_code == 403
     assert viewer.get("/console/dead-letters").status_code == 403
+
+
+def test_looking_on_does_not_keep_a_session(browse: Browse, engine: Engine, clock: list[float]) -> None:
+    browser = browse()
+
+    def seen_long_ago(headers: dict[str, str]) -> bool:
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE operator_session SET last_seen_at = now() - interval '5 minutes'"))
+        clock[0] += KEPT_SECONDS
+        assert browser.get("/console/mail", headers=headers).status_code == 200
+        with engine.connect() as connection:
+            found = connection.execute(text("SELECT last_seen_at < now() - interval '2 minutes' FROM operator_session"))
+            return bool(found.scalar_one())
+
+    assert seen_long_ago({"x-requested-with": "poll"})
+    assert not seen_long_ago({"x-requested-with": "fetch"})
+
+
+def test_an_application_that_mounts_it_has_its_own_people_and_its_own_path(open_api: OpenApi, engine: Engine) -> None:
+    class People:
+        async def authenticate(self, request: Request) -> Identity | None:
+            name = request.headers.get("x-person")
+            return Identity(f"user:{name}", 7, PERMISSIONS[Role.OPERATOR], user_name=name) if name else None
+
+    mounted = Starlette(routes=[Mount("/post", app=open_api(options={"authenticator": People()}))])
+    record_id = stories.mail(engine, status="FAILED", said="no")
+    with browser_of(mounted) as browser:
+        refused = browser.get("/post/console/mail")
+        assert (refused.status_code, "Sign in first" in refused.text) == (401, True)
+        assert browser.get("/post/").headers["location"] == "/post/console/mail"
+        browser.headers["x-person"] = "ann"
+        page = browser.get("/post/console/mail").text
+        assert f'"/post/console/mail/{record_id}/retry' in page
+        assert 'aria-current="page"' in page
+        assert "Sign out" not in page
+        assert set(re.findall(r'(?:href|src|action)="/([^/"]+)', page)) == {"post"}
+        for path in re.findall(r'"(/post/console/static/[^"]+)"', page):
+            assert browser.get(path).status_code == 200
+        done = browser.post(f"/post/console/mail/{record_id}/retry", data={"back": "-"})
+        assert done.headers["location"] == "/post/console/mail"
+        assert "is requeued" in browser.get(done.headers["location"]).text

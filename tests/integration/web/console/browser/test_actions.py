@@ -75,6 +75,21 @@ def test_a_dead_letter_is_settled_with_a_remark(open_tab: OpenTab, engine: Engin
     assert tab.get_by_text("seen to", exact=True).is_visible()
 
 
+def test_a_record_that_moves_is_shown_where_it_is_and_stays_in_place(open_tab: OpenTab, engine: Engine) -> None:
+    record_id = stories.mail(engine)
+    tab = open_tab()
+    tab.goto(f"/console/mail/{record_id}")
+    tab.locator("details summary", has_text="Text").click()
+    with engine.begin() as connection:
+        moved = "UPDATE mail_send_record SET status = 'SENT', sent_at = now(), version = version + 1 WHERE id = :id"
+        connection.execute(text(moved), {"id": record_id})
+
+    tab.locator(".why .s-sent").wait_for()
+
+    assert tab.get_by_role("link", name="Cancel…").count() == 0
+    assert tab.locator("#record").get_attribute("data-every") is None
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["with-script", "without-script"])
 def test_colours_are_remembered_with_a_script_and_without(open_tab: OpenTab, script: bool) -> None:
     tab = open_tab(java_script_enabled=script, color_scheme="light")

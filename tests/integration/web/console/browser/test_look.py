@@ -1,7 +1,7 @@
 """How the pages look and whom they serve: laptop and phone, light and dark, without serious findings of axe."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import Engine
@@ -9,6 +9,9 @@ from sqlalchemy import Engine
 from messaging.access.roles import Role
 from tests.integration.web.console import stories
 from tests.integration.web.console.browser.conftest import LAPTOP, PHONE, Keep, OpenTab
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 HTML = """<div style="font-family:sans-serif;max-width:520px;margin:auto;padding:24px"><h1 style="color:#0b5c8f">
 On its way</h1><p>Dear Ann, your order <b>4711</b> left our house today.</p>
@@ -80,6 +83,35 @@ def test_every_page_is_readable_and_none_scrolls_sideways(
         if found:
             faults[name] = found
     assert faults == {}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_way_in_is_readable(browser: "Browser", address: str, keep: Keep, scheme: str) -> None:
+    with browser.new_context(color_scheme=scheme, viewport=LAPTOP, base_url=address) as context:
+        tab = context.new_page()
+        for name, path in {"sign-in": "/", "link-gone": "/console/link/x"}.items():
+            tab.goto(path)
+            keep(tab, f"{name}-{scheme}")
+            assert _axe(tab) == []
+        tab.goto("/")
+        tab.fill("#user_name", "nobody")
+        tab.fill("#password", "wrong")
+        tab.keyboard.press("Enter")
+        tab.get_by_role("alert").wait_for()
+        assert tab.evaluate("document.activeElement.id") == "password"
+
+
+def test_a_phone_has_its_menu_and_the_keyboard_its_ways(open_tab: OpenTab, keep: Keep) -> None:
+    tab = open_tab(viewport=PHONE)
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.get_by_role("link", name="Menu").click()
+    tab.get_by_role("link", name="Audit log").wait_for()
+    keep(tab, "menu-phone")
+    tab.get_by_role("link", name="Text messages").click()
+    tab.wait_for_url("**/console/sms")
+    tab.keyboard.press("/")
+    assert tab.evaluate("document.activeElement.id") == "f-q"
 
 
 def _axe(tab: Any) -> list[str]:
