@@ -288,6 +288,28 @@ def test_dead_letters_are_settled_once(browse: Browse, engine: Engine) -> None:
     assert ids_of(platform.get("/console/dead-letters?status=PENDING").text) == letters[1:]
 
 
+def test_the_audit_log_tells_what_was_done_page_by_page(
+    browse: Browse, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "SIZE", 2)
+    browser = browse()
+    ids = [stories.mail(engine, status="FAILED", said="no") for _ in range(5)]
+    for record_id in ids:
+        browser.post(f"/console/mail/{record_id}/retry")
+
+    def done_to(page: str) -> list[int]:
+        return [int(found) for found in re.findall(r'href="/console/mail/(\d+)">Mail send record', page)]
+
+    first = browser.get("/console/audit?action=retry").text
+    second = browser.get(f"/console/audit{link(first, 'Older')}").text
+    third = browser.get(f"/console/audit{link(second, 'Older')}").text
+    assert [done_to(page) for page in (first, second, third)] == [ids[:2:-1], ids[2:0:-1], ids[:1]]
+    assert done_to(browser.get(f"/console/audit{link(third, 'Newer')}").text) == ids[2:0:-1]
+    assert done_to(browser.get(f"/console/audit{link(second, 'Newer')}").text) == ids[:2:-1]
+    assert "<del>FAILED</del> → <ins>RETRY</ins>" in first
+    assert done_to(browser.get(f"/console/audit?object=mail_send_record&id={ids[0]}").text) == ids[:1]
+
+
 def test_assets_are_kept_for_good_under_the_name_of_their_content(browse: Browse) -> None:
     page = browse(None).get("/console/sign-in").text
     paths = re.findall(r'(?:href|src)="(/console/static/[^"]+)"', page)
