@@ -21,7 +21,7 @@ from benchmarks.harness.figure import Figure, at_least, at_most, compare
 from benchmarks.harness.stand import Stand
 from messaging.clock import boot_seconds
 from messaging.files import FileStore
-from messaging.retention.passes import PruneKind
+from messaging.retention.kinds import PruneKind
 from messaging.retention.prune import prune
 from messaging.settings import RetentionSettings
 

@@ -163,7 +163,7 @@ if TYPE_CHECKING:
     from messaging.db.borrowed import session_over
     from messaging.delivery.cancel import CancelAnswer, Cancelled
     from messaging.delivery.checking import Finding, Severity
-    from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
+    from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
     from messaging.delivery.status import SendStatus
     from messaging.delivery.triage import DeadLetter, DeadLetterLine
     from messaging.errors import (
@@ -211,7 +211,7 @@ if TYPE_CHECKING:
         SendSms,
         SuppressionReason,
     )
-    from messaging.retention.passes import PruneKind
+    from messaging.retention.kinds import PruneKind
     from messaging.retention.prune import Pruned, PruneLine
     from messaging.sandbox.captured import Captured, CapturedLine
     from messaging.sms.checking import SmsCheck
@@ -235,11 +235,11 @@ if TYPE_CHECKING:
 _HOME = {
     "messaging.sandbox.captured": ("Captured", "CapturedLine"),
     "messaging.retention.prune": ("PruneLine", "Pruned"),
-    "messaging.retention.passes": ("PruneKind",),
+    "messaging.retention.kinds": ("PruneKind",),
     "messaging.access.roles": ("Permission", "Role"),
     "messaging.access.tokens": ("NewToken",),
     "messaging.delivery.triage": ("DeadLetter", "DeadLetterLine"),
-    "messaging.delivery.dead_letter": ("DeadLetterSource", "DeadLetterStatus"),
+    "messaging.delivery.dead_letter_kinds": ("DeadLetterSource", "DeadLetterStatus"),
     "messaging.audit.trail": ("AuditLine",),
     "messaging.config_lists": ("Active", "Lines"),
     "messaging.mail.server_admin": ("Sender", "ServerLine"),

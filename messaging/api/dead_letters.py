@@ -15,7 +15,7 @@ from messaging.api.calls import (
 )
 from messaging.api.process import environment
 from messaging.delivery import triage
-from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.delivery.triage import DeadLetter, DeadLetterLine
 
 _WHAT = "dead letter"

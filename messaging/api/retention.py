@@ -10,8 +10,8 @@ from messaging.api.calls import in_session, member
 from messaging.api.process import environment
 from messaging.clock import boot_seconds
 from messaging.retention import prune as pruning
+from messaging.retention.kinds import PruneKind
 from messaging.retention.models import PRUNE_PROGRESS
-from messaging.retention.passes import PruneKind
 from messaging.retention.prune import Pruned, PruneLine
 from messaging.tenancy import PLATFORM_TENANT_ID
 

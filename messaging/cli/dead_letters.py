@@ -9,7 +9,7 @@ import typer
 from messaging.cli.acting import acting_as_platform, print_json, refused
 from messaging.cli.records import MAX_PAGE
 from messaging.cli.values import MAX_ID, AsJson, member, whole_number
-from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.errors import MessagingError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import typer
 
 from messaging.cli.acting import acting_for, print_json
 from messaging.cli.values import ALL_TENANTS, AsJson, member
-from messaging.retention.passes import PruneKind
+from messaging.retention.kinds import PruneKind
 
 app = typer.Typer()
 

@@ -4,7 +4,6 @@ Shared by all tenants and for platform operators only. Triage (resolve, discard)
 """
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,6 +13,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from messaging.db.base import Audited, Base
 from messaging.db.checks import one_of
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.delivery.poison import (
     PoisonMessage,
     PoisonType,
@@ -25,25 +25,6 @@ from messaging.delivery.poison import (
 
 #: Longest `last_error_msg`.
 MAX_ERROR_CHARS = 3000
-
-
-class DeadLetterSource(StrEnum):
-    """Where a dead letter comes from."""
-
-    #: A record that used up its attempts.
-    SEND_EXHAUSTED = "SEND_EXHAUSTED"
-    #: A task message that could never be processed.
-    BROKER_POISON = "BROKER_POISON"
-
-
-class DeadLetterStatus(StrEnum):
-    """What an operator said to it; final but for the first."""
-
-    PENDING = "PENDING"
-    #: It was seen to.
-    RESOLVED = "RESOLVED"
-    #: Nothing is to come of it.
-    DISCARDED = "DISCARDED"
 
 
 #: `event_type` of a send that used up its attempts.

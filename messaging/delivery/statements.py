@@ -16,7 +16,8 @@ from sqlalchemy.dialects import postgresql
 from messaging.category import MarkerCode
 from messaging.delivery import redaction
 from messaging.delivery.announcing import Announcement, EventType, announced, event, returned
-from messaging.delivery.dead_letter import SEND_DEAD_LETTER, DeadLetterSource
+from messaging.delivery.dead_letter import SEND_DEAD_LETTER
+from messaging.delivery.dead_letter_kinds import DeadLetterSource
 from messaging.quota import TENANT_MESSAGE_QUOTA, TENANT_MESSAGE_USAGE
 
 #: Seconds after which rows whose message could not be published are due again (C18).

@@ -13,7 +13,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from messaging.category import MarkerCode
-from messaging.delivery.dead_letter import DeadLetterMessage, DeadLetterSource
+from messaging.delivery.dead_letter import DeadLetterMessage
+from messaging.delivery.dead_letter_kinds import DeadLetterSource
 from messaging.delivery.record import AttemptOutcome, SendAttempt
 from messaging.delivery.status import SendStatus
 

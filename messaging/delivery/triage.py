@@ -13,12 +13,8 @@ from sqlalchemy.orm import Session
 
 from messaging import audit, tenancy
 from messaging.db.platform import require_platform
-from messaging.delivery.dead_letter import (
-    DEAD_LETTER_MESSAGE,
-    DeadLetterMessage,
-    DeadLetterSource,
-    DeadLetterStatus,
-)
+from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, DeadLetterMessage
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.errors import EntryRejected, RecordNotFound, StateError
 
 _D = DeadLetterMessage

@@ -12,8 +12,8 @@ from messaging.doctor.findings import ANSWER_SECONDS, Finding, Findings, Level
 from messaging.mail import channel as mail
 from messaging.mail.mail_request import MAIL_REQUEST
 from messaging.receive.polling import MAIL_FETCH
+from messaging.retention.kinds import PruneKind
 from messaging.retention.models import MAINTENANCE
-from messaging.retention.passes import PruneKind
 from messaging.settings import Settings
 
 #: The broker's keys begin with this (`celeryconfig.py`).

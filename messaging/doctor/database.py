@@ -13,7 +13,8 @@ from messaging.db import schema
 from messaging.db.active import with_disabled
 from messaging.db.encryption import CredentialUnreadable, decrypt
 from messaging.db.engine import check_server, create_engine
-from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE, DeadLetterSource, DeadLetterStatus
+from messaging.delivery.dead_letter import DEAD_LETTER_MESSAGE
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.delivery.gauges import measure_line, oldest_due_seconds, oldest_transaction_seconds
 from messaging.doctor.failures import look_at_failures
 from messaging.doctor.findings import ANSWER_SECONDS, MAX_NAMED, Finding, Findings, Level

@@ -3,8 +3,9 @@
 from sqlalchemy import Connection, func, select
 
 from messaging.doctor.findings import Finding, Findings, Level
+from messaging.retention.kinds import PruneKind
 from messaging.retention.models import PRUNE_PROGRESS
-from messaging.retention.passes import PASSES, PruneKind
+from messaging.retention.passes import PASSES
 from messaging.retention.prune import NIGHTLY
 from messaging.settings import Settings
 

@@ -5,7 +5,6 @@ by the database's clock. Usage rows and the audit log have no pass.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from sqlalchemy import Table, TextClause, text
 
@@ -16,30 +15,11 @@ from messaging.files.models import STORED_FILE
 from messaging.inbox.models import INBOX_NOTIFICATION
 from messaging.mail.models import MAIL_SEND_RECORD
 from messaging.receive.models import MAIL_RECEIVE_RECORD
+from messaging.retention.kinds import PruneKind
 from messaging.sandbox.models import CAPTURED_MESSAGE
-from messaging.settings import RetentionSettings
 from messaging.sms.models import SMS_RECEIPT, SMS_SEND_RECORD
 from messaging.sms.receipt_statements import WAIT_HOURS
 from messaging.webhooks.models import WEBHOOK_SEND_RECORD
-
-
-class PruneKind(StrEnum):
-    """A setting of `RETENTION__*_DAYS`, without its ending."""
-
-    BODIES = "BODIES"
-    RECORDS = "RECORDS"
-    ATTEMPTS = "ATTEMPTS"
-    RECEIVED = "RECEIVED"
-    FILES = "FILES"
-    NOTIFICATIONS = "NOTIFICATIONS"
-    CAPTURED = "CAPTURED"
-    DEAD_LETTERS = "DEAD_LETTERS"
-    RECEIPTS = "RECEIPTS"
-
-    def days(self, settings: RetentionSettings) -> float | None:
-        """The age at which rows go; None keeps them."""
-        days: float | None = getattr(settings, f"{self.lower()}_days")
-        return days
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from messaging.db.engine import autocommitting
 from messaging.db.trouble import sqlstate
 from messaging.errors import StateError
 from messaging.files import FileStore
+from messaging.retention.kinds import PruneKind
 from messaging.retention.models import PruneProgress
-from messaging.retention.passes import PASSES, PruneKind
+from messaging.retention.passes import PASSES
 from messaging.retention.walk import Walk
 from messaging.settings import Settings
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from messaging import api
 from messaging.access.roles import Permission
-from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.delivery.triage import MAX_REMARK_CHARS
 from messaging.web.api.lists import Keyset, Part, part
 from messaging.web.api.resource import DbSession, Resource, needs

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from messaging import api
 from messaging.access.roles import Permission
-from messaging.delivery.dead_letter import DeadLetterSource, DeadLetterStatus
+from messaging.delivery.dead_letter_kinds import DeadLetterSource, DeadLetterStatus
 from messaging.delivery.triage import MAX_REMARK_CHARS
 from messaging.errors import EntryRejected, StateError
 from messaging.web.api.resource import DbSession, needs

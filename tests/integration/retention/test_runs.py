@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from messaging import api
 from messaging.db.engine import create_engine
 from messaging.mail.models import MAIL_SEND_RECORD
-from messaging.retention.passes import PASSES, PruneKind
+from messaging.retention.kinds import PruneKind
+from messaging.retention.passes import PASSES
 from messaging.retention.prune import PruneBusy, progress
 from messaging.retention.walk import Statements
 from messaging.sandbox.models import CAPTURED_MESSAGE

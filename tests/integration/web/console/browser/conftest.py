@@ -29,7 +29,8 @@ OpenTab = Callable[..., "Page"]
 Keep = Callable[["Page", str], None]
 
 
-@pytest.fixture(scope="session")
+# Not for longer: its event loop runs in this thread, in which tests of others run loops of their own.
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
     with chromium(tmp_path_factory.mktemp("browser")) as browser:
         yield browser

@@ -9,6 +9,9 @@ from messaging.access.roles import Role
 from tests.integration.web.console import stories
 from tests.integration.web.console.browser.conftest import Keep, OpenTab
 
+#: One browser for both files, in one process.
+pytestmark = pytest.mark.xdist_group("browser")
+
 HOSTILE = """<h1 id="shown">shown</h1><style>#shown { color: rgb(1, 2, 3) }</style>
 <script>document.title = "ran"; top.ran = 1; fetch("/console/mail")</script>
 <img src="/probe-image" onerror="top.ran = 1"><iframe src="/probe-frame"></iframe>

@@ -13,6 +13,9 @@ from tests.integration.web.console.browser.conftest import LAPTOP, PHONE, Keep, 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+#: One browser for both files, in one process.
+pytestmark = pytest.mark.xdist_group("browser")
+
 HTML = """<div style="font-family:sans-serif;max-width:520px;margin:auto;padding:24px"><h1 style="color:#0b5c8f">
 On its way</h1><p>Dear Ann, your order <b>4711</b> left our house today.</p>
 <img src="cid:logo" alt="logo" width="80"></div>"""
