@@ -39,7 +39,7 @@ def leave(folder: Path) -> None:
     """The run is over: keep captured mail and logs, remove everything else."""
     for name in ("tmp", "metrics"):
         shutil.rmtree(folder / name, ignore_errors=True)
-    for name in ("environment", "smtp.port", "texts.port", _OWNER):
+    for name in ("environment", "smtp.port", "texts.port", "hooks.port", _OWNER):
         (folder / name).unlink(missing_ok=True)
 
 
