@@ -2,7 +2,9 @@
 
 import messaging.access.models
 import messaging.audit
+import messaging.batches.models
 import messaging.delivery.dead_letter
+import messaging.figures.models
 import messaging.files
 import messaging.inbox.models
 import messaging.mail.models
@@ -13,4 +15,5 @@ import messaging.retention.models
 import messaging.sandbox.models
 import messaging.sms.models
 import messaging.suppression
+import messaging.templates.models
 import messaging.webhooks.models  # noqa: F401

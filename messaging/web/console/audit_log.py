@@ -14,8 +14,9 @@ from messaging.channels import CHANNELS
 from messaging.web.api.resource import Caller, DbSession, needs
 from messaging.web.console import asking
 from messaging.web.console.asking import Asked
+from messaging.web.console.audience import is_platform, seen_by
 from messaging.web.console.keyset import IdPage, id_page
-from messaging.web.console.pages import Pages, is_platform, page, seen_by
+from messaging.web.console.pages import Pages, page
 from messaging.web.console.records import Channel
 
 routes = Pages()

@@ -18,7 +18,8 @@ from messaging.api import stories
 from messaging.errors import PreparationError
 from messaging.web.api.resource import Caller, needs
 from messaging.web.api.shapes import Id
-from messaging.web.console.pages import Pages, seen_by, url
+from messaging.web.console.audience import seen_by
+from messaging.web.console.pages import Pages, url
 from messaging.web.errors import ApiError
 
 routes = Pages()

@@ -4,9 +4,7 @@ As for the API's resources: one thread hop, one transaction with `DbSession`, co
 """
 
 import base64
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -19,6 +17,8 @@ from messaging.access.roles import Permission
 from messaging.web import errors
 from messaging.web.api.resource import Resource
 from messaging.web.auth import IDENTITY, Identity
+from messaging.web.console.audience import is_platform, sees_platform
+from messaging.web.console.navigation import seen_groups
 from messaging.web.errors import ApiError
 from messaging.web.paths import CONSOLE
 
@@ -133,26 +133,6 @@ def safe_target(request: Request, target: str) -> str:
     return target if is_ours and target.isprintable() and "\\" not in target else url(request, HOME)
 
 
-def is_platform(caller: Identity) -> bool:
-    """Whether a page shows rows of all tenants, and whose."""
-    return (
-        tenancy.is_multi_tenancy()
-        and caller.may(Permission.PLATFORM)
-        and caller.tenant_id == tenancy.PLATFORM_TENANT_ID
-    )
-
-
-@contextmanager
-def seen_by(caller: Identity, tenant_id: int | None = None) -> Iterator[None]:
-    """Run for whose rows a page is about: the caller's own; to the platform those of one tenant, or (None) of all."""
-    if not is_platform(caller):
-        yield
-        return
-    context = replace(tenancy.current(), tenant_id=tenant_id, cross_tenant=tenant_id is None)
-    with tenancy.acting_as(context):
-        yield
-
-
 def _common(request: Request, notice: Notice | None) -> dict[str, Any]:
     caller: Identity | None = request.scope.get(IDENTITY)
     theme = request.cookies.get(THEME_COOKIE, "")
@@ -168,16 +148,13 @@ def _common(request: Request, notice: Notice | None) -> dict[str, Any]:
         "caller": caller,
         "may": lambda name: caller is not None and caller.may(Permission[name]),
         "is_platform": caller is not None and is_platform(caller),
-        "sees_dead_letters": caller is not None and (is_platform(caller) or _is_all(caller)),
+        "sees_platform": caller is not None and sees_platform(caller),
+        "navigation": tuple(seen_groups(caller)),
         "has_session": caller is not None and caller.actor.startswith("operator:"),
         "theme": theme if theme in THEMES else THEMES[0],
         "notice": notice,
         "request_id": tenancy.current().request_id,
     }
-
-
-def _is_all(caller: Identity) -> bool:
-    return not tenancy.is_multi_tenancy() and caller.may(Permission.PLATFORM)
 
 
 def _notice(request: Request) -> Notice | None:

@@ -19,7 +19,8 @@ from messaging.sms.records import SmsStory
 from messaging.web.api.resource import Caller, DbSession, needs
 from messaging.web.api.shapes import Id
 from messaging.web.auth import Identity
-from messaging.web.console.pages import Pages, done, page, seen_by, url
+from messaging.web.console.audience import seen_by
+from messaging.web.console.pages import Pages, done, page, url
 from messaging.web.console.records import WORDS, Channel, asked_of, may_retry, taken
 
 routes = Pages()

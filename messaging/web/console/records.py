@@ -21,7 +21,8 @@ from messaging.web.api.resource import Caller, DbSession, needs
 from messaging.web.auth import Identity
 from messaging.web.console import asking
 from messaging.web.console.asking import Asked
-from messaging.web.console.pages import Pages, is_platform, page, seen_by
+from messaging.web.console.audience import is_platform, seen_by
+from messaging.web.console.pages import Pages, page
 
 routes = Pages()
 
