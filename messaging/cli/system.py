@@ -36,8 +36,11 @@ def demo(
     stay: Annotated[
         bool | None, typer.Option("--stay/--no-stay", help="Stay up until Ctrl-C; by default with a terminal.")
     ] = None,
+    opens: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the console in a desktop's browser while it stays up.")
+    ] = True,
 ) -> int:
     """Run the whole system on this machine for a small shop's mails: needs nothing but the extras embedded and ops."""
     from messaging.demo.run import run_demo
 
-    return run_demo(state, stay=sys.stdout.isatty() if stay is None else stay)
+    return run_demo(state, stay=sys.stdout.isatty() if stay is None else stay, opens=opens)

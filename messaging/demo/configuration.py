@@ -8,6 +8,8 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from messaging import api
+from messaging.access.roles import Role
+from messaging.api import access
 from messaging.db.session import transaction
 from messaging.demo.mailbox_server import USER
 from messaging.demo.shop import (
@@ -60,6 +62,10 @@ _TERMS = "Returns within 14 days. Rückgabe innerhalb von 14 Tagen. 14日以内�
 _TEXT = "“{{ shop }}”: thank you – your order {{ order }} leaves our house tomorrow…"
 
 
+#: Who looks at the console.
+OPERATOR = "demo"
+
+
 @dataclass(frozen=True, slots=True)
 class TextAccount:
     """The account at the provider of text messages."""
@@ -105,6 +111,8 @@ def configure_shops(
         )
     with PLATFORM.acting():
         api.set_quota_limits(BOOKS.tenant_id, mail=QUOTA)
+        # Signs in by a link only.
+        access.add_operator(OPERATOR, role=Role.PLATFORM, display_name="Demo")
 
 
 def _add_provider(session: Session, texts: TextAccount) -> None:

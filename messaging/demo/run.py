@@ -6,6 +6,8 @@ Everything lies in a folder of this run's own, so demos run side by side. What s
 import os
 import sys
 import time
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
 
 from messaging.demo.folder import make_folder
@@ -14,8 +16,10 @@ from messaging.demo.stop import Stopped, StopRequest
 from messaging.embedded.programs import package_folder
 
 
-def run_demo(parent: Path | None, *, stay: bool) -> int:
+def run_demo(parent: Path | None, *, stay: bool, opens: bool) -> int:
     """Run the demo in a folder of its own inside `parent` (None: the temporary folder); answers the exit code.
+
+    With `stay` it goes on until a signal comes, with `opens` in a browser too, on a machine that has a desktop.
 
     0 when every mail ended as it ought to, else 1; 128 and the signal's number when it was stopped before that.
 
@@ -36,10 +40,14 @@ def run_demo(parent: Path | None, *, stay: bool) -> int:
                 for start in starts:
                     start.result()
                 stop.check()
-                is_right = Scenario(parts, stop, began_at).run()
+                scenario = Scenario(parts, stop, began_at)
+                is_right = scenario.run()
                 if stay:
-                    _say("All of it stays up until Ctrl-C.")
-                    stop.wait()
+                    _say("All of it stays up until Ctrl-C, and the shops stay open: look at the console.")
+                    if opens:
+                        _open(scenario.console_link)
+                    with suppress(Stopped):
+                        scenario.go_on()
                     _say("stopping ...")
         except Stopped as exc:
             return 128 + exc.number
@@ -53,6 +61,12 @@ def run_demo(parent: Path | None, *, stay: bool) -> int:
         finally:
             _say(f"Stopped {time.monotonic() - began_at:.1f} s after the start; what stays: {parts.folder}")
     return 0 if is_right else 1
+
+
+def _open(link: str) -> None:
+    """In the browser of a desktop; one that runs in a terminal would take this one over."""
+    if sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(link)
 
 
 def _say(words: str) -> None:

@@ -10,22 +10,26 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from messaging import api
+from messaging.access.links import MAX_MINUTES as LINK_MINUTES
+from messaging.api import access
 from messaging.db import schema
 from messaging.db.trouble import is_away
 from messaging.demo.answer_evidence import wrong_answers
 from messaging.demo.answers import Answer
-from messaging.demo.configuration import HookAccount, MailboxAccount, TextAccount, configure_shops
+from messaging.demo.configuration import OPERATOR, HookAccount, MailboxAccount, TextAccount, configure_shops
 from messaging.demo.display import Display
 from messaging.demo.evidence import Ending, Journal, Row, conclude, is_final, read_rows, strangers, wrong_counts
 from messaging.demo.hook_evidence import expected_events, wrong_events
 from messaging.demo.parts import DemoFailed, Parts
 from messaging.demo.shop import (
+    PLATFORM,
     Accepted,
     Fate,
     another_order,
     first_order,
     further_orders,
     open_shops,
+    passing_orders,
     place,
 )
 from messaging.demo.stop import StopRequest
@@ -35,6 +39,8 @@ from messaging.demo.text_evidence import TextEnding, conclude_texts, strange_tex
 LOOK_SECONDS = 0.1
 #: Seconds between two orders, so that one can follow.
 ORDER_SECONDS = 0.1
+#: The same while the demo stays up.
+PASSING_ORDER_SECONDS = 1.5
 #: Seconds after which records that have not ended are wrong: they take ten on an idle machine, and many on a busy one.
 DEADLINE_SECONDS = 180.0
 
@@ -56,6 +62,8 @@ class Scenario:
         self._journal = Journal(parts.journal_path)
         self._accepted: list[Accepted] = []
         self._rows: dict[int, Row] = {}
+        #: Signs in to the console, once; there when `run` is through.
+        self.console_link = ""
 
     def run(self) -> bool:
         """Everything up to the closing words; answers whether all is as it ought to be.
@@ -89,8 +97,21 @@ class Scenario:
         text_endings = conclude_texts(self._accepted, self._journal)
         self._display.conclude(endings, text_endings)
         wrong = self._what_is_wrong(endings, text_endings)
+        with PLATFORM.acting():
+            secret = access.make_operator_link(OPERATOR, minutes=LINK_MINUTES)
+        self.console_link = f"{parts.web_url}/console/link/{secret}"
         self._sum_up(wrong)
         return not wrong
+
+    def go_on(self) -> None:
+        """Place orders as they come, so that there is something to look at. Raises: Stopped, once a signal comes."""
+        for order in passing_orders(len(self._orders) + 1):
+            try:
+                place(self._engine, order)
+            except SQLAlchemyError as exc:
+                if not is_away(exc):
+                    raise  # else it is being restarted: that customer comes in vain
+            self._stop.sleep(PASSING_ORDER_SECONDS)
 
     def _place_first(self) -> None:
         """Place the first order; when the mail server has its mail and says nothing, kill the worker that waits."""
@@ -192,6 +213,10 @@ class Scenario:
         print_line(f"Webhooks:        {told} events told to the shop's own application, each signed and accepted once")
         command = shlex.quote(str(Path(sys.executable).with_name("messaging")))
         print_line(f"Captured mail:   {parts.mail_folder}, one file each")
+        print_line(f"Console:         {self.console_link}")
+        print_line(
+            f"                 signs in as {OPERATOR}, who sees all tenants: once, within {LINK_MINUTES} minutes"
+        )
         print_line(f"Flower:          {parts.flower_url}, user demo, password {parts.flower_password}")
         print_line("A mail's story, while all this is up:")
         first = self._accepted[0]

@@ -106,7 +106,7 @@ class Order:
     @property
     def phone_number(self) -> str:
         """The customer's: none that anybody has."""
-        return _NUMBERS.get(self.text_fate, f"+141555501{self.number:02}")
+        return _NUMBERS.get(self.text_fate, f"+141555501{self.number % 100:02}")
 
     @property
     def seller(self) -> "Seller":
@@ -160,6 +160,19 @@ _COUNTS = {
     Fate.PLATFORM: 2,
     **dict.fromkeys((Fate.BOUNCED, Fate.READ, Fate.AWAY), 1),
 }
+
+#: What becomes of the mails of an ordinary day, turn by turn.
+_ORDINARY = (
+    *(Fate.TAKEN,) * 4,
+    Fate.PLATFORM,
+    *(Fate.TAKEN,) * 3,
+    Fate.GREYLISTED,
+    *(Fate.TAKEN,) * 4,
+    Fate.REFUSED,
+    *(Fate.TAKEN,) * 3,
+    Fate.PARTLY,
+    Fate.READ,
+)
 
 #: What is to come back of a mail.
 ANSWERS = {Fate.BOUNCED: Answer.BOUNCED, Fate.READ: Answer.READ, Fate.AWAY: Answer.REPLIED}
@@ -229,6 +242,14 @@ def further_orders() -> Iterator[Order]:
             left[fate] -= 1
             number += 1
             yield _order(number, fate)
+
+
+def passing_orders(number: int) -> Iterator[Order]:
+    """Orders from this number on, without an end, as an ordinary day brings them: most mails are taken at once."""
+    while True:
+        fate = _ORDINARY[number % len(_ORDINARY)]
+        yield replace(_order(number, fate), text_fate=TextFate.DELIVERED if number % 3 == 0 else None)
+        number += 1
 
 
 def another_order(earlier: Order, number: int) -> Order:

@@ -45,7 +45,3 @@ class StopRequest:
         """Raises: Stopped, as soon as a signal comes."""
         if self._came.wait(seconds):
             raise Stopped(self._number)
-
-    def wait(self) -> None:
-        """Until a signal comes."""
-        self._came.wait()

@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.polling import eventually
+
 #: Seconds a demo may take by the issue, on two cores that are busy with nothing else.
 LIMIT_SECONDS = 30.0
 #: Seconds after which a test gives up.
@@ -48,7 +50,7 @@ class Demo:
     def __init__(self, parent: Path, *, has_terminal: bool = False) -> None:
         self.began_at = time.monotonic()
         self._output = b""
-        argv = [MESSAGING, "demo", "--state", parent]
+        argv = [MESSAGING, "demo", "--no-open", "--state", parent]
         environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "50"}
         before = set(parent.glob("*"))
         ours, theirs = pty.openpty() if has_terminal else os.pipe()
@@ -147,11 +149,17 @@ def captured(folder: Path) -> "list[email.message.EmailMessage]":
     return [email.message_from_bytes(path.read_bytes(), policy=policy) for path in (folder / "mail").glob("*.eml")]
 
 
-def assert_all_is_right(demo: Demo) -> None:
-    """The exit code, the closing table, and the mail server's own files."""
+def assert_it_says_so(demo: Demo) -> None:
+    """The exit code and the closing table."""
     assert demo.wait() == 0, demo.output
     assert f"All {ORDERS} orders ended as they ought to" in demo.output
     assert "WRONG" not in demo.output
+    assert_only_mail_and_logs_stay(demo.folder)
+
+
+def assert_all_is_right(demo: Demo) -> None:
+    """What it says, and the mail server's own files."""
+    assert_it_says_so(demo)
     messages = captured(demo.folder)
     subjects = {int(match[1]) for m in messages if (match := re.match(r"Your order (\d+):", m["Subject"]))}
     assert TAKEN < len(subjects) < TAKEN + WINDOWED
@@ -182,7 +190,6 @@ def assert_all_is_right(demo: Demo) -> None:
     assert {"message.sent", "message.failed", "message.bounced", "message.read", "message.delivered"} <= {
         fact["type"] for fact in told
     }
-    assert_only_mail_and_logs_stay(demo.folder)
 
 
 def test_a_killed_demo_takes_its_children_along_and_the_next_one_ends_by_itself_with_everything_right(
@@ -241,6 +248,9 @@ def test_side_by_side_one_ends_by_itself_and_one_with_a_terminal_stays_up_until_
     url, user, password = told.groups()
     assert flower_answers(f"{url}/api/workers", "") == 401
     assert flower_answers(f"{url}/api/workers", f"{user}:{password}") == 200
+    link = re.search(r"Console: +(http://\S+)", demo.output)
+    assert link is not None
+    assert_the_console_shows_what_goes_on(link[1])
     shown = subprocess.run(
         ["sh", "-c", f". '{demo.folder}/environment'; '{MESSAGING}' show 1 --tenant 1; '{MESSAGING}' doctor"],
         capture_output=True,
@@ -252,8 +262,25 @@ def test_side_by_side_one_ends_by_itself_and_one_with_a_terminal_stays_up_until_
     assert "SWEPT" in shown.stdout
     assert "mail_request: 1 with 2 threads" in shown.stdout
     os.killpg(demo.process.pid, signal.SIGINT)  # as a terminal does
-    assert_all_is_right(demo)
+    assert_it_says_so(demo)
     assert processes_of(demo.folder) == []
+
+
+def assert_the_console_shows_what_goes_on(link: str) -> None:
+    """The link signs in once, and orders come in while all stays up."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    signing_in = urllib.request.Request(link, method="POST", headers={"Sec-Fetch-Site": "same-origin"})
+    with browser.open(signing_in, timeout=20) as reply:
+        assert reply.status == 200
+    later = f"customer-{ORDERS + 1}@example.com"
+    eventually(lambda: later in read(browser, link.partition("/link/")[0] + "/mail"), what="another order's mail")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        browser.open(signing_in, timeout=20)
+
+
+def read(browser: urllib.request.OpenerDirector, url: str) -> str:
+    with browser.open(url, timeout=20) as reply:
+        return str(reply.read().decode())
 
 
 def flower_answers(url: str, login: str) -> int:
