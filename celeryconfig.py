@@ -39,6 +39,7 @@ task_routes = {
     "messaging.sweep": {"queue": _queues.control},
     "messaging.receipts": {"queue": _queues.control},
     "messaging.heartbeat": {"queue": _queues.control},
+    "messaging.figures": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
     "messaging.deliver_sms": {"queue": _queues.sms_send},
     "messaging.deliver_webhook": {"queue": _queues.webhook_send},
@@ -54,6 +55,7 @@ imports = (
     "tasks.sweep",
     "tasks.receipts",
     "tasks.heartbeat",
+    "tasks.figures",
     "tasks.mail_request",
     "tasks.fetch",
     "tasks.prune",
@@ -78,6 +80,7 @@ beat_schedule = {
     "receipts": {"task": "messaging.receipts", "schedule": 15.0, "options": {"expires": 15.0}},
     "fetch_tick": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
+    "figures": {"task": "messaging.figures", "schedule": 15.0, "options": {"expires": 15.0}},
     # Asked for all day: which of them begins the night's run the database decides.
     "prune": {"task": "messaging.prune", "schedule": 300.0, "options": {"expires": 300.0}},
 }

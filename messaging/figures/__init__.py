@@ -1,1 +1,1 @@
-"""What the dashboard shows: outcomes by the minute, gathered from the attempt log, and how the lines stand."""
+"""What the dashboard shows: how attempts ended, counted by a tick over the attempt log, and how the lines stand."""

@@ -1,4 +1,4 @@
-"""Batch jobs, outcomes by the minute, versions of templates and what their authors try them with.
+"""Batch jobs, counts of outcomes, versions of templates and what their authors try them with.
 
 Safe while workers run: new tables, and columns that no worker of the version before knows.
 """
@@ -47,27 +47,44 @@ def upgrade() -> None:
     )
     op.create_index("ix_batch_job_tenant", "batch_job", ["tenant_id", sa.literal_column("id DESC")], unique=False)
     op.create_table(
-        "outcome_mark",
-        sa.Column("minute", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("last_attempt_id", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("minute", name=op.f("pk_outcome_mark")),
-    )
-    op.create_table(
-        "outcome_minute",
+        "outcome_count",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("tenant_id", sa.BigInteger(), server_default="0", nullable=False),
-        sa.Column("minute", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("step_seconds", sa.Integer(), nullable=False),
+        sa.Column("begins_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("channel", sa.String(length=10), nullable=False),
         sa.Column("outcome", sa.String(length=20), nullable=False),
         sa.Column("category", sa.String(length=20), nullable=True),
         sa.Column("config_id", sa.BigInteger(), nullable=True),
-        sa.Column("template_id", sa.BigInteger(), nullable=True),
+        sa.Column("template", sa.String(length=100), nullable=True),
         sa.Column("count", sa.Integer(), nullable=False),
         sa.Column("seconds", sa.Float(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_outcome_minute")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_outcome_count")),
     )
-    op.create_index("ix_outcome_minute_minute", "outcome_minute", ["minute"], unique=False)
-    op.create_index("ix_outcome_minute_tenant", "outcome_minute", ["tenant_id", "minute"], unique=False)
+    op.create_index("ix_outcome_count_begins", "outcome_count", ["step_seconds", "begins_at"], unique=False)
+    op.create_index(
+        "uq_outcome_count_key",
+        "outcome_count",
+        [
+            "tenant_id",
+            "step_seconds",
+            "begins_at",
+            "channel",
+            "outcome",
+            "category",
+            "config_id",
+            "template",
+        ],
+        unique=True,
+        postgresql_nulls_not_distinct=True,
+    )
+    op.create_table(
+        "outcome_mark",
+        sa.Column("at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("last_attempt_id", sa.BigInteger(), nullable=False),
+        sa.Column("next_transaction", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("at", name=op.f("pk_outcome_mark")),
+    )
     op.create_table(
         "template_version",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
@@ -92,10 +109,10 @@ def downgrade() -> None:
     op.drop_column("sms_template", "sample_variables")
     op.drop_column("mail_template", "sample_variables")
     op.drop_table("template_version")
-    op.drop_index("ix_outcome_minute_tenant", table_name="outcome_minute")
-    op.drop_index("ix_outcome_minute_minute", table_name="outcome_minute")
-    op.drop_table("outcome_minute")
     op.drop_table("outcome_mark")
+    op.drop_index("uq_outcome_count_key", table_name="outcome_count", postgresql_nulls_not_distinct=True)
+    op.drop_index("ix_outcome_count_begins", table_name="outcome_count")
+    op.drop_table("outcome_count")
     op.drop_index("ix_batch_job_tenant", table_name="batch_job")
     op.drop_index("ix_batch_job_running", table_name="batch_job", postgresql_where=sa.text("state = 'RUNNING'"))
     op.drop_table("batch_job")
