@@ -136,14 +136,14 @@ def _step(connection: Connection, step_ids: int) -> int | None:
     reach = connection.execute(_REACH, {"open": MAX_OPEN_SECONDS}).one_or_none()
     if reach is None:
         return None
-    upto = min(reach.reach, reach.above + step_ids)
+    upto: int = min(reach.reach, reach.above + step_ids)
     if upto > reach.above:
         connection.execute(_COUNT, {"above": reach.above, "upto": upto})
     if upto < reach.reach:
         connection.execute(_MOVE, {"at": reach.at, "upto": upto})
     else:
         connection.execute(_FORGET, {"at": reach.reach_at})
-    return max(0, upto - reach.above)
+    return max(0, upto - int(reach.above))
 
 
 def _remove(engine: Engine, step: Step, hours: int, rows: int) -> int:

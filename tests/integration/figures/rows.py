@@ -43,7 +43,8 @@ def attempt(
 def counts(engine: Engine, step: int = 60) -> list[Row[Any]]:
     """What is counted, the oldest first."""
     statement = text("""
-        SELECT begins_at, tenant_id, channel, outcome, category, config_id, template, count, seconds FROM outcome_count
+        SELECT begins_at, tenant_id, channel, outcome, category, config_id, template, count AS attempts, seconds
+        FROM outcome_count
         WHERE step_seconds = :step ORDER BY begins_at, tenant_id, channel, outcome, category, config_id, template
     """)
     with engine.connect() as connection:

@@ -25,7 +25,7 @@ def gather(engine: Engine, **options: Any) -> Gathered:
 
 
 def total(engine: Engine, step: int = 60) -> int:
-    return sum(row.count for row in counts(engine, step))
+    return sum(row.attempts for row in counts(engine, step))
 
 
 def age(engine: Engine, seconds: float) -> None:
@@ -87,7 +87,7 @@ def test_each_is_counted_in_every_step_of_its_time(engine: Engine) -> None:
             text("SELECT date_trunc('minute', now()), date_bin('2 hours', now() - interval '2 days', 'epoch')")
         ).one()
     gather(engine)
-    begun = [(row.begins_at, row.count) for row in counts(engine)]
+    begun = [(row.begins_at, row.attempts) for row in counts(engine)]
     assert begun == [(starts[0] - timedelta(minutes=1), 2), (starts[0], 1)]
     assert total(engine, Step.QUARTER) == 3
     assert total(engine, Step.TWO_HOURS) == 4
@@ -144,7 +144,7 @@ def test_an_outcome_after_a_sweep_leaves_the_attempt_counted_as_swept(engine: En
             text("UPDATE send_attempt SET outcome = 'SENT', ended_at = now() WHERE id = :id"), {"id": attempt_id}
         )
     gather(engine)
-    assert [(row.outcome, row.count) for row in counts(engine)] == [("SWEPT", 1)]
+    assert [(row.outcome, row.attempts) for row in counts(engine)] == [("SWEPT", 1)]
 
 
 def test_two_ticks_at_once_count_once(engine: Engine) -> None:
