@@ -1,5 +1,6 @@
 """Fixtures of every test that needs a database or a broker: real servers, one of each for each pytest-xdist worker."""
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from cryptography.fernet import Fernet
 from psycopg import sql
 from sqlalchemy import Engine
 
+from messaging import metrics
 from messaging.child_process import birth
 from messaging.db import schema
 from messaging.db.encryption import use_keys
@@ -21,6 +23,10 @@ from messaging.db.engine import create_engine
 from messaging.embedded import Postgres, Valkey
 from messaging.settings import Settings
 from tests.databases import TEMPLATE, Databases
+
+#: What this process counts goes to one folder from the first count on, whichever test makes it: a counter keeps its file.
+os.environ[metrics.DIRECTORY_VARIABLE] = METRICS_FOLDER = tempfile.mkdtemp(prefix="messaging-test-metrics-")
+atexit.register(shutil.rmtree, METRICS_FOLDER, ignore_errors=True)
 
 #: A crash of the machine may cost these databases everything; a crash of the server, nothing.
 FAST_SETTINGS = {

@@ -103,7 +103,8 @@ def test_what_is_not_made_by_emptying_makes_a_new_database(postgres: Postgres, o
         "CREATE FUNCTION more() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "CREATE RULE more AS ON DELETE TO mail_template DO INSTEAD NOTHING",
         "CREATE POLICY more ON mail_template USING (true)",
-        "ANALYZE country_region",
+        # Of one row: autovacuum never does.
+        "ANALYZE alembic_version",
         "DELETE FROM country_region WHERE ctid = (SELECT min(ctid) FROM country_region)",
         "UPDATE alembic_version SET version_num = '0001'",
         "SELECT lo_create(0)",
