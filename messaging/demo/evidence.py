@@ -233,8 +233,12 @@ def _by_marker(fate: Fate, story: Story) -> str | None:
     return None
 
 
-def wrong_counts(endings: Sequence[Ending]) -> list[str]:
-    """What is wrong with a quota or a window as a whole: each lets exactly its number through."""
+def wrong_counts(endings: Sequence[Ending], *, given_back: int) -> list[str]:
+    """What is wrong with a quota or a window as a whole: each lets exactly its number through.
+
+    `given_back` attempts were released unsent: on a busy machine a claim grows too old after its window gave way, and
+    a send that was taken of a window is never given back (`send.md` section 12).
+    """
 
     def count(fate: Fate, *, sent: bool) -> int:
         stories = [e.story for e in endings if e.accepted.order.fate is fate and e.story is not None]
@@ -243,7 +247,8 @@ def wrong_counts(endings: Sequence[Ending]) -> list[str]:
     wrong = []
     if count(Fate.LIMITED, sent=True) != QUOTA:
         wrong.append(f"{count(Fate.LIMITED, sent=True)} mails were sent under a quota of {QUOTA}")
-    # That one of them was sent is not asked: with other demos beside it, none was once, and why is not known.
+    if not count(Fate.WINDOWED, sent=True) and not given_back:
+        wrong.append("of the mails behind a small window none was sent")
     if not count(Fate.WINDOWED, sent=False):
         wrong.append("of the mails behind a small window some ought to wait")
     return wrong

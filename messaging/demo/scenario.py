@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from messaging import api
+from messaging import api, metrics
 from messaging.access.links import MAX_MINUTES as LINK_MINUTES
 from messaging.api import access
 from messaging.db import schema
@@ -172,7 +172,7 @@ class Scenario:
         wrong += [
             f"text message {e.accepted.text_id} to {e.accepted.order.phone_number}: {e.wrong}" for e in texts if e.wrong
         ]
-        wrong += wrong_counts(endings)
+        wrong += wrong_counts(endings, given_back=metrics.count_of("messaging_released_total", channel="mail"))
         if self._accepted[-1].order is self._last:
             wrong += wrong_answers(self._accepted)
         else:

@@ -43,6 +43,13 @@ def test_counts_of_all_processes_add_up_also_of_dead_ones(tmp_path: Path) -> Non
     assert 'messaging_sent_total{channel="mail",provider="smtp"} 5.0' in run(SHOW, tmp_path)
 
 
+def test_a_counter_is_told_over_all_labels_that_are_not_given(tmp_path: Path) -> None:
+    run("metrics.released('mail', 'hold'); metrics.released('mail', 'old'); metrics.released('sms', 'old')", tmp_path)
+    asked = "messaging_released_total"
+    counts = f"print(metrics.count_of('{asked}', channel='mail'), metrics.count_of('{asked}', reason='old'))"
+    assert run(counts, tmp_path).split() == ["2", "2"]
+
+
 def test_a_gauge_is_the_newest_measurement_of_a_living_process(tmp_path: Path) -> None:
     run("metrics.due_records('mail', 900)", tmp_path)
     shown = run(f"metrics.due_records('mail', 7); {SHOW}", tmp_path)

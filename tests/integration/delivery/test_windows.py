@@ -1,6 +1,7 @@
 """The windows of a server's configuration before each send: what they refuse waits at its place (send.md 12)."""
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from messaging.embedded import Valkey
 from messaging.tenancy import use_multi_tenancy
 from tests.integration.delivery.desk import Desk, counted
 from tests.integration.delivery.records import seconds_ahead
+from tests.polling import eventually
 
 pytestmark = pytest.mark.postgres16
 
@@ -82,6 +84,31 @@ def test_a_release_does_not_lose_a_records_place(make_desk: MakeDesk, client: "r
     rows = desk.records.rows()
     assert {(rows[i].error_code, rows[i].ready) for i in ids[1:]} == {("QUOTA_EXCEEDED", True)}
     assert all("stopping" in rows[i].error_message for i in ids[1:])
+
+
+def test_a_claim_that_grows_too_old_after_its_window_gave_way_has_spent_its_send(
+    make_desk: MakeDesk, client: "redis.Redis"
+) -> None:
+    """One per attempt, taken before the send, never given back: who comes after it waits, and so does it itself."""
+    desk = limited(make_desk, rate_limit_per_minute=1)
+    first, second = desk.records.accept(count=2)
+    client.client_pause(30_000, all=False)  # a script that counts waits for the end of that
+
+    def age() -> None:
+        eventually(lambda: desk.records.row(first).status == SENDING, what="the claim")
+        desk.ticker.ahead += desk.settings.delivery.send_budget_seconds
+        client.client_unpause()
+
+    ageing = threading.Thread(target=age)
+    ageing.start()
+    assert desk.deliver(first) == {"released": 1}
+    ageing.join()
+    row = desk.records.row(first)
+    assert (row.status, row.error_code, row.retry_count) == (RETRY, "CLAIM_RELEASED", 0)
+    assert desk.deliver(second, first) == {"released": 2}
+    rows = desk.records.rows()
+    assert {rows[i].error_code for i in (first, second)} == {"QUOTA_EXCEEDED"}
+    assert desk.server.transactions == []
 
 
 def test_places_reserved_for_the_rest_of_a_chunk_outlive_its_hold(make_desk: MakeDesk, client: "redis.Redis") -> None:

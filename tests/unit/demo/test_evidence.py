@@ -158,17 +158,19 @@ def test_the_shop_has_a_few_dozen_orders_of_every_fate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limited", "windowed", "told"),
+    ("limited", "windowed", "given_back", "told"),
     [
-        ((SENT,) * QUOTA + (OVER_QUOTA,), (SENT, WAITING), []),
-        ((SENT,) * QUOTA, (SENT, WAITING), []),
-        ((SENT,) * (QUOTA + 1), (SENT, WAITING), [f"{QUOTA + 1} mails"]),
-        ((SENT,) * QUOTA, (SENT, SENT), ["ought to wait"]),
-        ((OVER_QUOTA,), (WAITING,), ["0 mails"]),
+        ((SENT,) * QUOTA + (OVER_QUOTA,), (SENT, WAITING), 0, []),
+        ((SENT,) * QUOTA, (SENT, WAITING), 0, []),
+        ((SENT,) * (QUOTA + 1), (SENT, WAITING), 0, [f"{QUOTA + 1} mails"]),
+        ((SENT,) * QUOTA, (SENT, SENT), 0, ["ought to wait"]),
+        ((SENT,) * QUOTA, (WAITING, WAITING), 0, ["none was sent"]),
+        ((SENT,) * QUOTA, (WAITING, WAITING), 1, []),
+        ((OVER_QUOTA,), (WAITING,), 0, ["0 mails", "none was sent"]),
     ],
 )
 def test_a_quota_and_a_window_let_their_number_through(
-    limited: tuple[Story, ...], windowed: tuple[Story, ...], told: list[str]
+    limited: tuple[Story, ...], windowed: tuple[Story, ...], given_back: int, told: list[str]
 ) -> None:
     orders = {order.fate: order for order in further_orders()}
     endings = [
@@ -176,7 +178,7 @@ def test_a_quota_and_a_window_let_their_number_through(
         for fate, stories in ((Fate.LIMITED, limited), (Fate.WINDOWED, windowed))
         for story in stories
     ]
-    found = wrong_counts(endings)
+    found = wrong_counts(endings, given_back=given_back)
     assert len(found) == len(told)
     assert all(words in line for words, line in zip(told, found, strict=True))
 
