@@ -1,7 +1,7 @@
 # Needs nothing but Python 3.11 or later with pip; each target makes the environment it needs.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench setup farends lock clean clean-farends
+.PHONY: help demo test check bench docs setup farends lock clean clean-farends
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -35,6 +35,11 @@ bench: ## measure, print a table, write benchmarks/results.jsonl; ONLY=name runs
 	@.ci/setup dev
 	@$(MAKE) --no-print-directory farends
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+docs: ## write docs/reference from the code, build the documentation into build/site
+	@.ci/setup dev
+	@$(BIN)/python docs/_generate.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 setup: ## make .venv with everything for development
 	@.ci/setup dev

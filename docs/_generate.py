@@ -126,19 +126,20 @@ def settings_page() -> str:
 
 
 def areas(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The areas below a model, in order, each with its prefix."""
+    """The areas below a model that have settings of their own, in order, each with its prefix."""
     for name, field in model.model_fields.items():
-        if is_area(field):
-            area = field.annotation
-            assert area is not None
-            if any(not is_area(one) for one in area.model_fields.values()):
-                yield f"{prefix}{name.upper()}__", area
-            yield from areas(area, f"{prefix}{name.upper()}__")
+        area = area_of(field)
+        if area is not None:
+            below = f"{prefix}{name.upper()}__"
+            if any(area_of(one) is None for one in area.model_fields.values()):
+                yield below, area
+            yield from areas(area, below)
 
 
-def is_area(field: FieldInfo) -> bool:
-    """Whether a field holds further settings."""
-    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+def area_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The further settings that a field holds; None for a setting."""
+    kind: Any = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def settings_table(prefix: str, model: type[BaseModel]) -> str:
@@ -147,7 +148,7 @@ def settings_table(prefix: str, model: type[BaseModel]) -> str:
     rows = [
         (f"`MESSAGING_{prefix}{name.upper()}`", default(field), said[name])
         for name, field in model.model_fields.items()
-        if not is_area(field)
+        if area_of(field) is None
     ]
     return table(("name", "default", "meaning"), *rows)
 

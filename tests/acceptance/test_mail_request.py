@@ -16,7 +16,7 @@ from tests.acceptance.records import CONTENT_MARK, assert_each_once, dead_letter
 from tests.acceptance.system import MessagingSetup
 from tests.polling import eventually
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sending" / "celery.md"
 
 #: A message that its worker leaves behind comes again after so many seconds.
 SETTINGS = {"MULTI_TENANCY": "true", "CELERY__VISIBILITY_TIMEOUT_SECONDS": "3"}
@@ -96,8 +96,8 @@ def add_template(setup: MessagingSetup, tenant_id: int) -> None:
 
 
 def example() -> str:
-    """How the README publishes a request."""
-    [found] = [code for code in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL) if TASK in code]
+    """How the documentation publishes a request."""
+    [found] = [code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if TASK in code]
     return found
 
 

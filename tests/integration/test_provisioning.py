@@ -330,9 +330,10 @@ def test_a_folder_holds_seeds_and_nothing_that_leads_elsewhere(session: Session,
         provision(session, 7, tmp_path / "missing")
 
 
-def test_the_readmes_seed_is_one(session: Session, tmp_path: Path) -> None:
-    readme = Path(__file__).resolve().parents[2] / "README.md"
-    (tmp_path / "main.yaml").write_text(readme.read_text().partition("```yaml\n")[2].partition("```")[0])
+def test_the_documentations_seed_is_one(session: Session, tmp_path: Path) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "tenants.md"
+    seed = page.read_text().partition('title="seeds/main.yaml"\n')[2].partition("```")[0]
+    (tmp_path / "main.yaml").write_text(seed)
     (result,) = provision(session, 7, tmp_path)
     assert (result.model, result.outcome) == ("mail_send_server_config", Outcome.CREATED)
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 import psycopg
 import yaml
 
+from messaging.embedded.programs import postgres_programs
 from messaging.settings import Settings
 from tests.integration.docs.blocks import ROOT, Block
 
@@ -183,7 +184,8 @@ class Sandbox:
             words: dict[str, Any] = {"name": name, "program": program, "python": sys.executable}
             wrapper.write_text(_WRAPPER.format(**words, stand_in=HERE / "stand_in.py", services=services or "''"))
             wrapper.chmod(0o755)
-        places = [programs, Path(sys.executable).parent, self._environment["PATH"]]
+        # `pg_dump` refuses a server that is newer than itself.
+        places = [programs, Path(sys.executable).parent, postgres_programs(18) / "bin", self._environment["PATH"]]
         self._environment["PATH"] = os.pathsep.join(map(str, places))
 
 

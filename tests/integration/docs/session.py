@@ -26,7 +26,7 @@ def main() -> None:
         error = None
         try:
             run(given["source"], given["place"], namespace)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - whatever a block raises is what is told
             error = traceback.format_exc()
         print(json.dumps(error), file=said, flush=True)
 

@@ -5,6 +5,7 @@ First argument is the command's name. Each looks at its arguments as closely as 
 it would run; acceptance tests run the services of the Compose file.)
 """
 
+import itertools
 import os
 import re
 import subprocess
@@ -57,10 +58,11 @@ def docker(arguments: list[str]) -> int:
     verb, *given = arguments[1:]
     if arguments[0] != "compose" or verb not in ("up", "pull", "build", "run", "exec", "logs", "stop", "start", "ps"):
         return refuse(" ".join(arguments))
-    plain = [one for one in given if not one.startswith("-")]
+    scaled = [after.partition("=")[0] for before, after in itertools.pairwise(given) if before == "--scale"]
+    valued = [after for before, after in itertools.pairwise(given) if before in ("--scale", "--tail")]
+    plain = [one for one in given if not one.startswith("-") and one not in valued]
     # Whatever follows a service's name is run in it.
-    named = plain[:1] if verb in ("run", "exec") else plain
-    named += [one.removeprefix("--scale=").partition("=")[0] for one in given if one.startswith("--scale=")]
+    named = scaled + (plain[:1] if verb in ("run", "exec") else plain)
     unknown = set(named) - set(services)
     if unknown:
         return refuse(f"no such service: {', '.join(unknown)}")

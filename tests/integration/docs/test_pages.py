@@ -1,11 +1,12 @@
 """Every block of README and of docs runs: against a migrated database, with real commands and a real far end."""
 
+import dataclasses
 import os
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import redis
 from messaging.embedded import Valkey
 from tests.conftest import FAR_END_MISSING
 from tests.far_end.smtp_server import ScriptedSmtpServer
-from tests.integration.docs.blocks import DOCS, ROOT, blocks, pages
+from tests.integration.docs.blocks import ROOT, Block, blocks, pages
 from tests.integration.docs.sandbox import Sandbox
 from tests.polling import eventually
 
@@ -28,10 +29,10 @@ MAIL_PORT, WEB_PORT = "1025", "8000"
 STARTS = "docs/quick-start.md"
 
 #: What pages ask of the environment.
-SECRETS = {
-    name: "a secret of nobody's"
-    for name in ("SMTP_PASSWORD", "SHOP_SMTP_PASSWORD", "IMAP_PASSWORD", "TWILIO_AUTH_TOKEN", "OPERATOR_PASSWORD")
-}
+SECRETS = dict.fromkeys(
+    ("SMTP_PASSWORD", "SHOP_SMTP_PASSWORD", "IMAP_PASSWORD", "TWILIO_AUTH_TOKEN", "OPERATOR_PASSWORD"),
+    "a secret of nobody's",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def served(environment: dict[str, str], log: Path) -> Iterator[str]:
     """`messaging web` on a port of its own, which is answered."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    argv = [Path(sys.executable).with_name("messaging"), "web", "--port", str(port)]
+    argv = [str(Path(sys.executable).with_name("messaging")), "web", "--port", str(port)]
     with log.open("wb") as out:
         process = subprocess.Popen(argv, env=environment, stdout=out, stderr=out, cwd=log.parent)
         try:
@@ -112,22 +113,20 @@ def _nothing() -> Iterator[None]:
     yield None
 
 
-def _moved(block, ports):
+def _moved(block: Block, ports: Mapping[str, str]) -> Block:
+    """The block with this test's ports in the place of those that the page names."""
     text = re.sub(rf"\b(?:{'|'.join(ports)})\b", lambda found: ports[found[0]], block.text)
-    return type(block)(block.page, block.line, block.language, block.title, text)
+    return dataclasses.replace(block, text=text)
 
 
 def test_a_block_of_an_unknown_language_is_refused(tmp_path: Path) -> None:
-    from tests.integration.docs.blocks import Block
-
     with Sandbox(tmp_path, {"PATH": os.environ["PATH"]}, runs_services=False) as sandbox:
-        with pytest.raises(AssertionError, match="page.md:3: nothing here runs 'cobol'"):
+        with pytest.raises(AssertionError, match=r"page\.md:3: nothing here runs 'cobol'"):
             sandbox.run(Block("page.md", 3, "cobol", None, "STOP RUN.\n"))
 
 
 def test_links_of_the_readme_lead_somewhere() -> None:
     text = (ROOT / "README.md").read_text()
-    targets = re.findall(r"\]\((?!https?://)([^)#]+)(#[^)]*)?\)", text)
+    targets = re.findall(r"\]\((?!https?://)([^)#]+)(?:#[^)]*)?\)", text)
     assert targets
-    assert [target for target, _ in targets if not (ROOT / target).exists()] == []
-    assert DOCS.is_dir()
+    assert [target for target in targets if not (ROOT / target).exists()] == []

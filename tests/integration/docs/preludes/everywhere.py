@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-import messaging
-
 engine = create_engine(os.environ["MESSAGING_DATABASE_URL"])
 broker_url = os.environ["MESSAGING_REDIS_URL"]
 smtp_password = imap_password = "a secret of nobody's"
