@@ -123,15 +123,17 @@ class Sandbox:
 
     def _shell(self, script: str, place: str) -> str:
         state = self._folder / ".environment"
-        shell = subprocess.Popen(
-            ["bash", "-euo", "pipefail", "-c", f"{script}\nenv -0 > {state}"],
-            cwd=self._folder,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=(self._folder / ".said").open("w"),
-            stderr=(self._folder / ".complained").open("w"),
-            start_new_session=True,
-        )
+        with (self._folder / ".said").open("w") as said_to, (self._folder / ".complained").open("w") as complained_to:
+            # Files and not pipes: what a script leaves running holds them open.
+            shell = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", f"{script}\nenv -0 > {state}"],
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=said_to,
+                stderr=complained_to,
+                start_new_session=True,
+            )
         self._shells.append(shell.pid)
         code = shell.wait(120)
         said, complained = ((self._folder / name).read_text() for name in (".said", ".complained"))
