@@ -34,7 +34,7 @@ _OURS = re.compile(r"^(?:export )?(MESSAGING_(?:DATABASE_URL|REDIS_URL|SECRETS_K
 #: Programs whose place something else takes: see `stand_in.py`.
 _WRAPPER = """#!/bin/sh
 case "{name} $1" in
-  "messaging "*) case "$1" in {services}) ;; *) exec {program} "$@" ;; esac ;;
+  "messaging "*) case "$1" in {services}) ;; worker|beat|web) exec {program} "$@" ;; *) exec {command} "$@" ;; esac ;;
 esac
 exec {python} {stand_in} {name} "$@"
 """
@@ -43,11 +43,13 @@ exec {python} {stand_in} {name} "$@"
 class Sandbox:
     """One page's; `runs_services`: workers are started for real, and end with it."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], *, runs_services: bool) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str], *, commands: Path, runs_services: bool) -> None:
         self._folder = folder
         self._environment = dict(environment)
         self._session: subprocess.Popen[str] | None = None
         self._shells: list[int] = []
+        #: Where `commands.py` serves.
+        self._commands = commands
         self._make_programs("" if runs_services else "worker|beat|web|flower|demo")
 
     def __enter__(self) -> Self:
@@ -184,6 +186,8 @@ class Sandbox:
             wrapper = programs / name
             program = Path(sys.executable).with_name("messaging")
             words: dict[str, Any] = {"name": name, "program": program, "python": sys.executable}
+            # No site-packages and no variables: the client needs the standard library alone, and starts at once.
+            words["command"] = f"{sys.executable} -I -S {HERE / 'commands.py'} {self._commands}"
             wrapper.write_text(_WRAPPER.format(**words, stand_in=HERE / "stand_in.py", services=services or "''"))
             wrapper.chmod(0o755)
         # `pg_dump` refuses a server that is newer than itself.

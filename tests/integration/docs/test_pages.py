@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from messaging.embedded import Valkey
+from messaging.embedded import Valkey, free_port
 from tests.conftest import FAR_END_MISSING
 from tests.far_end.smtp_server import ScriptedSmtpServer
 from tests.integration.docs.blocks import ROOT, Block, blocks, pages
@@ -41,16 +41,29 @@ def mail_server() -> Iterator[ScriptedSmtpServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where `messaging` commands are run from."""
+    path = tmp_path_factory.mktemp("commands") / "socket"
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, str(Path(__file__).with_name("commands.py")), str(path)]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield path
+        process.terminate()
+
+
 @contextmanager
 def served(environment: dict[str, str], log: Path) -> Iterator[str]:
     """`messaging web` on a port of its own, which is answered."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     argv = [str(Path(sys.executable).with_name("messaging")), "web", "--port", str(port)]
     with log.open("wb") as out:
         process = subprocess.Popen(argv, env=environment, stdout=out, stderr=out, cwd=log.parent)
         try:
             eventually(lambda: _listens(port) or process.poll() is not None, 30, "the application to listen")
+            assert process.poll() is None, log.read_text()
             yield str(port)
         finally:
             process.terminate()
@@ -70,6 +83,7 @@ def test_every_block_of_the_page_runs(
     redis_client: "redis.Redis",
     secrets_key: str,
     mail_server: ScriptedSmtpServer,
+    commands: Path,
     tmp_path: Path,
 ) -> None:
     found = list(blocks(page))
@@ -91,7 +105,7 @@ def test_every_block_of_the_page_runs(
     folder.mkdir()
     environment["PYTHONPATH"] = os.pathsep.join([str(folder), str(ROOT)])
     prelude = PRELUDES / f"{Path(page).stem.replace('-', '_').lower()}.py"
-    with Sandbox(folder, environment, runs_services=page == STARTS) as sandbox:
+    with Sandbox(folder, environment, commands=commands, runs_services=page == STARTS) as sandbox:
         ports = {MAIL_PORT: str(mail_server.port)}
         with served(environment, tmp_path / "log") if _asks_the_web(page) else _nothing() as web_port:
             if web_port:
@@ -120,7 +134,7 @@ def _moved(block: Block, ports: Mapping[str, str]) -> Block:
 
 
 def test_a_block_of_an_unknown_language_is_refused(tmp_path: Path) -> None:
-    with Sandbox(tmp_path, {"PATH": os.environ["PATH"]}, runs_services=False) as sandbox:
+    with Sandbox(tmp_path, {"PATH": os.environ["PATH"]}, commands=tmp_path, runs_services=False) as sandbox:
         with pytest.raises(AssertionError, match=r"page\.md:3: nothing here runs 'cobol'"):
             sandbox.run(Block("page.md", 3, "cobol", None, "STOP RUN.\n"))
 

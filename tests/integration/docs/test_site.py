@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from tests.integration.docs.blocks import DOCS, ROOT
 
@@ -36,6 +37,13 @@ def test_the_readmes_settings_are_some_of_those_with_their_defaults(generator: M
     known = dict(re.findall(r"^\| `MESSAGING_([A-Z0-9_]+)` \| ([^|]*) \|", generator.settings_page(), re.MULTILINE))
     assert named
     assert [(name, default) for name, default in named if known.get(name) != default] == []
+
+
+def test_every_alert_has_its_answer() -> None:
+    groups = yaml.safe_load((ROOT / "ops" / "prometheus" / "alerts.yml").read_text())["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    answered = set(re.findall(r"^\| `(Messaging\w+)` \|", (DOCS / "operating.md").read_text(), re.MULTILINE))
+    assert answered == alerts
 
 
 def test_the_site_builds_without_a_warning_and_asks_nobody_else(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def test_the_picture_of_the_documentation(engine: Engine, open_tab: OpenTab, kee
             api.add_mail_template(code=code, name=code, subject="{{ subject }}", body_text="Hello")
     for status, subject, template, address, said in (*MAILS, *MAILS[:7]):
         mail_id = stories.mail(engine, status=status, subject=subject, template_code=template, to=[address], said=said)
-        code = "SMTP_" + "_".join(said.split()[:2]) if said else None
+        error = "SMTP_" + "_".join(said.split()[:2]) if said else None
         with engine.begin() as connection:
             connection.execute(
-                text("UPDATE mail_send_record SET error_code = :c WHERE id = :i"), {"c": code, "i": mail_id}
+                text("UPDATE mail_send_record SET error_code = :c WHERE id = :i"), {"c": error, "i": mail_id}
             )
     tab = open_tab(Role.OPERATOR, viewport={"width": 1280, "height": 660}, color_scheme="light")
     for _, subject, _, _, _ in MAILS:
