@@ -5,6 +5,7 @@ where the kind is. Secrets go in and never come out: nothing here reads one.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from sqlalchemy import Select, select
@@ -15,6 +16,7 @@ from messaging.config_kinds import Kind
 from messaging.db.active import with_disabled
 from messaging.db.own_rows import TO_CHANGE, TO_DELETE, created, get_own, make_default, set_active, sign
 from messaging.db.trouble import is_duplicate
+from messaging.errors import ChangedMeanwhile
 
 #: Is told a row as it was, and its new values.
 Follow: TypeAlias = Callable[[Any, Mapping[str, Any]], None]
@@ -76,6 +78,20 @@ def change(
     kind.check_together(_stored(session, kind, row, [name for name in kind.fields if name not in values]) | values)
     kind.check_references(session, values)
     _save(session, kind, row, values, follow)
+
+
+def require_as_seen(session: Session, kind: Kind[Any], row_id: object, as_of: datetime) -> None:
+    """Lock a row of this tenant that is as it was when somebody looked at it, so that what follows changes that one.
+
+    Raises:
+        ChangedMeanwhile: It was changed since.
+        RecordNotFound, TenantMismatch: As `delete`.
+    """
+    row = get_own(session, kind.model, row_id, what=kind.what, lock=TO_DELETE)
+    if row.updated_at != as_of:
+        by = f" by {row.updated_by}" if row.updated_by else ""
+        at = f"{row.updated_at:%Y-%m-%d %H:%M:%S} UTC"
+        raise ChangedMeanwhile(f"{kind.what} {row_id} was saved{by} at {at}")
 
 
 def copy(session: Session, kind: Kind[Any], row_id: object, fields: Mapping[str, Any]) -> int:

@@ -179,6 +179,10 @@ class StateError(MessagingError):
     """The record's state does not allow what was asked."""
 
 
+class ChangedMeanwhile(StateError):
+    """Somebody else changed the row after it was looked at; nothing was changed by this."""
+
+
 class RecordNotFound(MessagingError, LookupError):
     """No send record, or no configuration, with this id is visible to the current tenant."""
 

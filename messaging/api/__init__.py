@@ -200,6 +200,7 @@ from messaging.api.webhooks import (
 from messaging.api.windows import (
     SendWindows,
     mail_server_windows,
+    send_windows,
     sms_provider_windows,
 )
 
@@ -333,6 +334,7 @@ __all__ = [
     "send_mail_batch",
     "send_sms",
     "send_sms_batch",
+    "send_windows",
     "set_default_mail_server",
     "set_default_mailbox",
     "set_mail_server_active",

@@ -1,5 +1,6 @@
 """How much of a server's or provider's daily and per-minute windows is taken; see `messaging.rate_limit`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -11,6 +12,7 @@ from messaging.clock import utc_now
 from messaging.mail import channel as mail_channel
 from messaging.mail import server_admin
 from messaging.mail.server_admin import ServerLine
+from messaging.rate_limit import RateWindows, Used
 from messaging.sms import channel as sms_channel
 from messaging.sms import provider_admin
 from messaging.sms.provider_admin import ProviderLine
@@ -47,12 +49,24 @@ def sms_provider_windows(config_id: int, *, session: Session | None = None) -> S
     return _windows(sms_channel.NAME, line)
 
 
-def _windows(channel: str, line: ServerLine | ProviderLine) -> SendWindows:
+def send_windows(channel: str, lines: Sequence[ServerLine | ProviderLine]) -> dict[int, SendWindows]:
+    """The same of several configurations of a channel, by id; those with no limit are told without a look.
+
+    Raises:
+        RateLimitUnavailable: Valkey or Redis does not answer.
+    """
     windows = rate_limit.connect(environment().settings, clock=utc_now)
     try:
-        used = windows.used(channel, line.tenant_id, line.id)
+        return {line.id: _read(windows, channel, line) for line in lines}
     finally:
         windows.close()
-    return SendWindows(
-        line.daily_send_limit or None, used.this_day, line.rate_limit_per_minute or None, used.this_minute
-    )
+
+
+def _windows(channel: str, line: ServerLine | ProviderLine) -> SendWindows:
+    return send_windows(channel, [line])[line.id]
+
+
+def _read(windows: RateWindows, channel: str, line: ServerLine | ProviderLine) -> SendWindows:
+    daily, per_minute = line.daily_send_limit or None, line.rate_limit_per_minute or None
+    used = windows.used(channel, line.tenant_id, line.id) if daily or per_minute else Used(0, 0)
+    return SendWindows(daily, used.this_day, per_minute, used.this_minute)

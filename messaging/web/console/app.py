@@ -16,7 +16,19 @@ from messaging.errors import MessagingError
 from messaging.settings import Settings
 from messaging.web.api.gate import Gate
 from messaging.web.auth import ONLY_LOOKS
-from messaging.web.console import audit_log, content, dead_letters, record, records, signing_in
+from messaging.web.console import (
+    audit_log,
+    content,
+    dead_letters,
+    receive_servers,
+    record,
+    records,
+    send_servers,
+    signing_in,
+    sms_providers,
+    sms_routes,
+    webhook_endpoints,
+)
 from messaging.web.console.assets import Assets
 from messaging.web.console.pages import HOME, refusal, url
 from messaging.web.console.rendering import environment
@@ -26,7 +38,19 @@ from messaging.web.paths import CONSOLE, own_path
 from messaging.web.sign_in import CSRF_HEADER, require_same_origin
 
 #: Pages, those with a fixed path before those that name a channel.
-PAGES = (signing_in.routes, dead_letters.routes, audit_log.routes, records.routes, record.routes, content.routes)
+PAGES = (
+    signing_in.routes,
+    dead_letters.routes,
+    audit_log.routes,
+    send_servers.routes,
+    receive_servers.routes,
+    sms_providers.routes,
+    sms_routes.routes,
+    webhook_endpoints.routes,
+    records.routes,
+    record.routes,
+    content.routes,
+)
 
 #: Of every answer that does not say otherwise. No inline script, no inline style, nothing of another origin.
 HEADERS = {
@@ -43,7 +67,7 @@ HEADERS = {
 def create_console(resources: FastAPI, settings: Settings, limits: Limits, ticker: Ticker) -> ASGIApp:
     """The console, beside the API whose `resources` share callers and their bounds with it. Reads its assets."""
     app = FastAPI(title="messaging console", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    for name in ("engine", "settings", "authenticator", "credentials", "attempts"):
+    for name in ("engine", "settings", "authenticator", "credentials", "attempts", "talks"):
         setattr(app.state, name, getattr(resources.state, name))
     app.state.assets = assets = Assets()
     app.state.templates = environment(assets)

@@ -64,7 +64,7 @@ class Asked:
 
 
 #: Parameters that say which page.
-PLACES = ("before", "after")
+PLACES = ("before", "after", "page")
 
 
 def read(parameters: str, readers: Mapping[str, Reader]) -> Asked:
