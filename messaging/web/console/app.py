@@ -17,16 +17,19 @@ from messaging.settings import Settings
 from messaging.web.api.gate import Gate
 from messaging.web.auth import ONLY_LOOKS
 from messaging.web.console import (
+    access,
     audit_log,
     content,
     dead_letters,
     receive_servers,
+    received,
     record,
     records,
     send_servers,
     signing_in,
     sms_providers,
     sms_routes,
+    suppressions,
     webhook_endpoints,
 )
 from messaging.web.console.assets import Assets
@@ -47,6 +50,9 @@ PAGES = (
     sms_providers.routes,
     sms_routes.routes,
     webhook_endpoints.routes,
+    received.routes,
+    suppressions.routes,
+    access.routes,
     records.routes,
     record.routes,
     content.routes,

@@ -25,7 +25,7 @@ from messaging.web.errors import ApiError
 routes = Pages()
 
 #: A page in itself: no script, no form, no picture of another origin, in our frame only.
-_FRAMED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
+FRAMED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _INERT = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 #: Pictures within a mail that are shown, and the octets of all of them.
@@ -46,7 +46,7 @@ def show_html(request: Request, caller: Caller, record_id: Id) -> Response:
         html = story.body_html or ""  # type: ignore[union-attr]
         for content_id, picture in _pictures(record_id, story.files, html):  # type: ignore[union-attr]
             html = html.replace(f"cid:{content_id}", picture)
-    return HTMLResponse(html, headers={"content-security-policy": _FRAMED, "x-frame-options": "SAMEORIGIN"})
+    return HTMLResponse(html, headers={"content-security-policy": FRAMED, "x-frame-options": "SAMEORIGIN"})
 
 
 @routes.get("/mail/{record_id}/source", dependencies=[needs(Permission.READ)])
