@@ -232,7 +232,8 @@ class MessagingSetup(CeleryTestSetup):
         killed = [node.process.name for node in self.nodes if not node.process.stop()]
         assert not killed, f"not ended by SIGTERM: {killed}"
         unclean = {node.process.name: node.wait_exit(0) for node in running if node.wait_exit(0) != 0}
-        assert not unclean, f"ended by SIGTERM, but not with exit code 0: {unclean}"
+        last_words = "\n".join(f"{name}: {self.logs()[name][-3000:]}" for name in unclean)
+        assert not unclean, f"ended by SIGTERM, but not with exit code 0: {unclean}\n{last_words}"
 
     def teardown(self) -> None:
         """End everything. Raises: AssertionError when a process is left behind."""

@@ -183,6 +183,8 @@ def scene(servers_folder: Path, postgres: Postgres, secrets_key: str) -> Iterato
         broker = start_broker("valkey", folder)
         setup = MessagingSetup.assemble(postgres.url(database), broker, secrets_key, folder, SETTINGS)
         stack.callback(setup.teardown)
+        # Before that: a worker that still reads there would end without it, and say so by its exit code.
+        stack.callback(silent.hang_up)
         for n in range(2):
             setup.add_beat(f"beat{n}")
             setup.add_worker(f"fetch{n}", "mail_fetch", threads=6)
