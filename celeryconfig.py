@@ -40,6 +40,7 @@ task_routes = {
     "messaging.receipts": {"queue": _queues.control},
     "messaging.heartbeat": {"queue": _queues.control},
     "messaging.figures": {"queue": _queues.control},
+    "messaging.batches": {"queue": _queues.control},
     "messaging.deliver_mail": {"queue": _queues.mail_send},
     "messaging.deliver_sms": {"queue": _queues.sms_send},
     "messaging.deliver_webhook": {"queue": _queues.webhook_send},
@@ -56,6 +57,7 @@ imports = (
     "tasks.receipts",
     "tasks.heartbeat",
     "tasks.figures",
+    "tasks.batches",
     "tasks.mail_request",
     "tasks.fetch",
     "tasks.prune",
@@ -81,6 +83,7 @@ beat_schedule = {
     "fetch_tick": {"task": "messaging.fetch_tick", "schedule": 15.0, "options": {"expires": 15.0}},
     "heartbeat": {"task": "messaging.heartbeat", "schedule": 30.0, "options": {"expires": 30.0}},
     "figures": {"task": "messaging.figures", "schedule": 15.0, "options": {"expires": 15.0}},
+    "batches": {"task": "messaging.batches", "schedule": 2.0, "options": {"expires": 2.0}},
     # Asked for all day: which of them begins the night's run the database decides.
     "prune": {"task": "messaging.prune", "schedule": 300.0, "options": {"expires": 300.0}},
 }

@@ -75,7 +75,7 @@ def list_records(
     if recipient is not None:
         _text_if_given("recipient", recipient)
         channel = channel or records.channel_of_recipient(recipient)
-    asked = _filter(
+    asked = checked_filter(
         channel,
         status=status,
         recipient=recipient,
@@ -103,7 +103,7 @@ def find_records(
     Raises: TypeError, ValueError; as `list_records`.
     """
     _text_if_given("text", text)
-    narrowed = _filter(channel, **asked)
+    narrowed = checked_filter(channel, **asked)
     environment()
     with in_session(session) as s:
         return records.find(s, text, channel=channel, asked=narrowed, limit=number("limit", limit))
@@ -114,7 +114,7 @@ def count_records(*, channel: str, session: Session | None = None, **asked: Unpa
 
     Raises: TypeError, ValueError; as `list_records`.
     """
-    narrowed = _filter(channel, **asked)
+    narrowed = checked_filter(channel, **asked)
     environment()
     with in_session(session) as s:
         return records.tallies(s, channel=channel, asked=narrowed)
@@ -173,7 +173,7 @@ def list_attempts(record_id: int, *, channel: str | None = None, session: Sessio
         return records.attempts(s, record_id, channel=channel)
 
 
-def _filter(channel: str | None, **asked: Unpack[Narrowed]) -> RecordFilter:
+def checked_filter(channel: str | None, **asked: Unpack[Narrowed]) -> RecordFilter:
     """What narrows a list, checked. Raises: TypeError, ValueError; they name the argument."""
     for name in ("recipient", "template_code", "error_code"):
         _text_if_given(name, asked.get(name))

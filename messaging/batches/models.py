@@ -40,14 +40,12 @@ class BatchJob(TenantOwned, Audited, Base):
     channel: Mapped[str] = mapped_column(String(10))
     #: A verb: `retry`.
     action: Mapped[str] = mapped_column(String(20))
-    #: What the list was narrowed by, as it was written in its address.
+    #: `written`: what the list was narrowed by, as it stood in its address; `asked`: the same as it was understood.
     filter: Mapped[dict[str, Any]] = mapped_column(JSONB)
     #: Whose records: this tenant's; None: all, which only the platform may ask for.
     of_tenant_id: Mapped[int | None] = mapped_column(BigInteger)
     state: Mapped[str] = mapped_column(String(10), server_default=BatchState.RUNNING)
     stop_requested: Mapped[bool] = mapped_column(Boolean, server_default="false")
-    #: The newest record there was when it began; later ones are left alone.
-    highest_id: Mapped[int] = mapped_column(BigInteger)
     #: The last record that was looked at.
     last_created_at: Mapped[datetime | None] = mapped_column(Timestamp)
     last_id: Mapped[int | None] = mapped_column(BigInteger)
@@ -56,8 +54,6 @@ class BatchJob(TenantOwned, Audited, Base):
     #: How many came to what: `requeued`, and each reason for which one was left alone.
     counts: Mapped[dict[str, int]] = mapped_column(JSONB, server_default="{}")
     error_message: Mapped[str | None] = mapped_column(Text)
-    #: Until when a step under way is not begun by another worker.
-    claimed_until: Mapped[datetime | None] = mapped_column(Timestamp)
     finished_at: Mapped[datetime | None] = mapped_column(Timestamp)
 
 

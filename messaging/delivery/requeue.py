@@ -1,6 +1,7 @@
 """Manual retry of one record or many: T15 from a final state, T16 from a waiting one."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from messaging.delivery import statements
 from messaging.delivery.recipients import REOPENED_BY_RETRY, open_recipients
 from messaging.delivery.status import SendStatus
 from messaging.errors import RecordNotFound, StateError
+
+#: What became of one of many: asked for another attempt; changed while it was looked at.
+REQUEUED, CHANGED = "requeued", "changed meanwhile"
 
 #: Answers a record's envelope recipients.
 Recipients = Callable[[Mapping[str, Any]], Sequence[str]]
@@ -39,11 +43,27 @@ def retry_batch(
     connection: Connection, table: Table, recipients: Recipients, record_ids: Sequence[int], *, channel: str
 ) -> int:
     """Ask for another attempt of many; skips what `retry` would refuse, answers how many were requeued."""
-    rows = [row for row in _read(connection, table, record_ids) if not _refusal(row, recipients)]
-    requeued = _requeue(connection, table, rows)
-    if requeued < len(rows):
-        metrics.lost_updates(channel, "requeue", len(rows) - requeued)
-    return requeued
+    return retry_counted(connection, table, recipients, record_ids, channel=channel)[REQUEUED]
+
+
+def retry_counted(
+    connection: Connection, table: Table, recipients: Recipients, record_ids: Sequence[int], *, channel: str
+) -> Counter[str]:
+    """As `retry_batch`; answers how many came to what: `REQUEUED`, `CHANGED`, or why `retry` would refuse it."""
+    counts: Counter[str] = Counter()
+    rows = []
+    for row in _read(connection, table, record_ids):
+        refusal = _refusal(row, recipients)
+        if refusal:
+            counts[refusal] += 1
+        else:
+            rows.append(row)
+    counts[REQUEUED] = _requeue(connection, table, rows)
+    changed = len(rows) - counts[REQUEUED]
+    if changed:
+        counts[CHANGED] = changed
+        metrics.lost_updates(channel, "requeue", changed)
+    return counts
 
 
 def _read(connection: Connection, table: Table, record_ids: Sequence[int]) -> list[Mapping[str, Any]]:

@@ -77,7 +77,7 @@ def test_every_tick_expires(read: Read) -> None:  # C15, I6
     times = {n: (e["schedule"], e["options"]["expires"]) for n, e in config["beat_schedule"].items()}
     ticks = {f"dispatch-{channel}": (0.25, 20) for channel in CHANNELS}
     ticks |= {"sweep": (40, 40), "receipts": (15, 15), "fetch_tick": (15, 15), "heartbeat": (30, 30)}
-    assert times == {**ticks, "figures": (15, 15), "prune": (300, 300)}
+    assert times == {**ticks, "figures": (15, 15), "batches": (2, 2), "prune": (300, 300)}
 
 
 @pytest.mark.parametrize("zone", ["America/Los_Angeles", "Asia/Shanghai", "UTC"])

@@ -19,7 +19,9 @@ from messaging.web.auth import ONLY_LOOKS
 from messaging.web.console import (
     access,
     audit_log,
+    batches,
     content,
+    dashboard,
     dead_letters,
     receive_servers,
     received,
@@ -43,6 +45,7 @@ from messaging.web.sign_in import CSRF_HEADER, require_same_origin
 #: Pages, those with a fixed path before those that name a channel.
 PAGES = (
     signing_in.routes,
+    dashboard.routes,
     dead_letters.routes,
     audit_log.routes,
     send_servers.routes,
@@ -53,6 +56,7 @@ PAGES = (
     received.routes,
     suppressions.routes,
     access.routes,
+    batches.routes,
     records.routes,
     record.routes,
     content.routes,

@@ -23,7 +23,7 @@ from messaging.web.errors import ApiError
 from messaging.web.paths import CONSOLE
 
 #: Where one lands.
-HOME = "/mail"
+HOME = "/"
 SIGN_IN = "/sign-in"
 
 THEME_COOKIE = "messaging_theme"

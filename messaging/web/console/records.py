@@ -112,7 +112,7 @@ def count_records(request: Request, caller: Caller, session: DbSession, channel:
     tallies: Tallies | None = None
     with seen_by(caller, asked.get("tenant")):
         if not asked.errors and not asked.get("q"):
-            tallies = stories.count_records(channel=channel, session=session, **_narrowed(asked))
+            tallies = stories.count_records(channel=channel, session=session, **narrowed(asked))
     return page(
         request,
         "counts.html",
@@ -124,7 +124,8 @@ def count_records(request: Request, caller: Caller, session: DbSession, channel:
     )
 
 
-def _narrowed(asked: Asked) -> stories.Narrowed:
+def narrowed(asked: Asked) -> stories.Narrowed:
+    """What an address asks of a list, but for its search."""
     return {
         "status": asked.get("status"),
         "template_code": asked.get("template"),
@@ -136,15 +137,15 @@ def _narrowed(asked: Asked) -> stories.Narrowed:
 
 
 def _found(session: Session, channel: Channel, asked: Asked) -> _Found:
-    narrowed = _narrowed(asked)
+    fits = narrowed(asked)
     text = asked.get("q")
     if text is not None:
-        lines = stories.find_records(text, channel=channel, limit=asking.SIZE, session=session, **narrowed)
+        lines = stories.find_records(text, channel=channel, limit=asking.SIZE, session=session, **fits)
         if lines:
             return _Found(lines, is_by_key=True)
-        narrowed["recipient"] = text
+        fits["recipient"] = text
     try:
-        return _page(session, channel, asked, narrowed)
+        return _page(session, channel, asked, fits)
     except ValueError:
         if text is None:
             raise
@@ -152,17 +153,17 @@ def _found(session: Session, channel: Channel, asked: Asked) -> _Found:
         return _Found([], is_by_key=True)
 
 
-def _page(session: Session, channel: Channel, asked: Asked, narrowed: stories.Narrowed) -> _Found:
+def _page(session: Session, channel: Channel, asked: Asked, fits: stories.Narrowed) -> _Found:
     before, after = asked.get("before"), asked.get("after")
     found: RecordPage | None = None
     if after is not None:
-        found = stories.list_records(channel=channel, limit=asking.SIZE, after=after, session=session, **narrowed)
+        found = stories.list_records(channel=channel, limit=asking.SIZE, after=after, session=session, **fits)
         if found.newer is None:
             # The top is reached: show a whole first page.
             found = None
     if found is None:
         before = None if after is not None else before
-        found = stories.list_records(channel=channel, limit=asking.SIZE, before=before, session=session, **narrowed)
+        found = stories.list_records(channel=channel, limit=asking.SIZE, before=before, session=session, **fits)
     is_short = len(found.lines) < asking.SIZE
     return _Found(
         found.lines,

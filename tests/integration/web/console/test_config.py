@@ -1,4 +1,4 @@
-"""Pages of configurations: found, added, changed, switched, copied, deleted by whom that is for; secrets stay inside."""
+"""Pages of configurations: found, added, changed, switched, copied and deleted by whom that is for."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def test_who_is_not_signed_in_is_led_there_and_back(browse: Browse) -> None:
     cookie = entered.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
-    assert stranger.get("/").headers["location"] == "/console/mail"
+    assert stranger.get("/").headers["location"] == "/console/"
     assert stranger.get("/console/mail").status_code == 200
 
 
@@ -55,7 +55,7 @@ def test_who_is_not_signed_in_is_led_there_and_back(browse: Browse) -> None:
 )
 def test_nobody_is_led_to_another_site(browse: Browse, target: str) -> None:
     given = {"user_name": "operator-7", "password": PASSWORD, "next": target}
-    assert browse().post(SIGN_IN, data=given).headers["location"] == "/console/mail"
+    assert browse().post(SIGN_IN, data=given).headers["location"] == "/console/"
 
 
 def test_unknown_names_and_wrong_passwords_get_the_same_page_and_then_a_pause(browse: Browse) -> None:
@@ -86,7 +86,7 @@ def test_a_link_signs_in_once_and_looking_at_it_does_not_use_it_up(
         assert "Sign in as operator-7" in stranger.get(f"/console/link/{links[0]}").text
     assert stranger.get("/console/mail").status_code == 303
 
-    assert stranger.post(f"/console/link/{links[0]}").headers["location"] == "/console/mail"
+    assert stranger.post(f"/console/link/{links[0]}").headers["location"] == "/console/"
     assert stranger.get("/console/mail").status_code == 200
 
     for token in (links[0], "unknown", "x" * 300):
@@ -171,11 +171,11 @@ def test_an_application_that_mounts_it_has_its_own_people_and_its_own_path(open_
     mounted = Starlette(routes=[Mount("/post", app=open_api(options={"authenticator": People()}))])
     record_id = stories.mail(engine, status="FAILED", said="no")
     with browser_of(mounted) as browser:
-        refused = browser.get("/post/console/mail")
+        refused = browser.get("/post/console/")
         assert (refused.status_code, "Sign in first" in refused.text) == (401, True)
-        assert browser.get("/post/").headers["location"] == "/post/console/mail"
+        assert browser.get("/post/").headers["location"] == "/post/console/"
         browser.headers["x-person"] = "ann"
-        page = browser.get("/post/console/mail").text
+        page = browser.get("/post/console/").text
         assert f'"/post/console/mail/{record_id}/retry' in page
         assert 'aria-current="page"' in page
         assert "Sign out" not in page
@@ -183,5 +183,5 @@ def test_an_application_that_mounts_it_has_its_own_people_and_its_own_path(open_
         for path in re.findall(r'"(/post/console/static/[^"]+)"', page):
             assert browser.get(path).status_code == 200
         done = browser.post(f"/post/console/mail/{record_id}/retry", data={"back": "-"})
-        assert done.headers["location"] == "/post/console/mail"
+        assert done.headers["location"] == "/post/console/"
         assert "is requeued" in browser.get(done.headers["location"]).text
