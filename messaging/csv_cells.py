@@ -15,7 +15,7 @@ _APOSTROPHE = "'"
 
 def guarded(cell: str) -> str:
     """A cell as it may stand in a file."""
-    is_formula = cell.startswith(_FORMULA) and not _NUMBER.fullmatch(cell)
+    is_formula = cell.lstrip(" ").startswith(_FORMULA) and not _NUMBER.fullmatch(cell)
     return _APOSTROPHE + cell if is_formula or _looks_guarded(cell) else cell
 
 
@@ -25,4 +25,4 @@ def unguarded(cell: str) -> str:
 
 
 def _looks_guarded(cell: str) -> bool:
-    return cell.startswith(_APOSTROPHE) and cell[1:].startswith((_APOSTROPHE, *_FORMULA))
+    return cell.startswith(_APOSTROPHE) and cell[1:].lstrip(" ").startswith((_APOSTROPHE, *_FORMULA))

@@ -511,6 +511,8 @@ class Settings(BaseSettings):
     #: Where the HTTP application is reached from outside, e.g. `https://mail.example.com`: unsubscribe links,
     #: addresses that providers sign.
     public_base_url: str | None = None
+    #: Where Flower is reached by operators' browsers; the console links there.
+    flower_url: str | None = None
     #: Records in one batch of acceptance.
     batch_max: int = Field(default=500, ge=1, le=500)
     #: Seconds a server configuration is kept in a process, 0 to 1.
@@ -560,7 +562,7 @@ class Settings(BaseSettings):
             raise ValueError("is no address; allowed: db:, none:, or an fsspec URL such as file:///srv/files")
         return value
 
-    @field_validator("public_base_url")
+    @field_validator("public_base_url", "flower_url")
     @classmethod
     def _base_is_an_http_url(cls, value: str | None) -> str | None:
         if not value:

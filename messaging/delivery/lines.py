@@ -4,8 +4,8 @@ An index answers the owner, the time, and one of: a status other than SENT, an e
 asked of each row of a bounded stretch (`messaging.db.newest`). What is told of one record: `delivery.stories`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -61,6 +61,8 @@ class Line:
     #: None once the record is final.
     next_attempt_at: datetime | None
     sent_at: datetime | None
+    #: What only this channel's records have, by name.
+    also: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class LineSource:
     recipient: Callable[[str], Condition]
     #: Conditions that find what a text names by its key, each answered by an index; `owner` as for `page`.
     keys: Callable[[str, int | None], list[ColumnElement[bool]]]
+    #: What else of a row a list shows; of `columns`.
+    also: Callable[[Row[Any]], Mapping[str, Any]] = lambda _row: {}
     #: Whether an index answers `recipient`.
     is_by_recipient: bool = False
 
@@ -246,4 +250,5 @@ class LineSource:
             config_id=row._mapping[self.config_column],
             next_attempt_at=row.next_attempt_at if row.status in OPEN_STATUSES else None,
             sent_at=row.sent_at,
+            also=self.also(row),
         )

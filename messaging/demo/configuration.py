@@ -64,6 +64,8 @@ _TEXT = "“{{ shop }}”: thank you – your order {{ order }} leaves our house
 
 #: Who looks at the console.
 OPERATOR = "demo"
+#: Who that is in the platform's application: whose notifications the bell shows.
+_PERSON = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,8 @@ def configure_shops(
     with PLATFORM.acting():
         api.set_quota_limits(BOOKS.tenant_id, mail=QUOTA)
         # Signs in by a link only.
-        access.add_operator(OPERATOR, role=Role.PLATFORM, display_name="Demo")
+        access.add_operator(OPERATOR, role=Role.PLATFORM, display_name="Demo", user_id=_PERSON)
+        api.send_inbox(recipient_id=_PERSON, title="Welcome", content="The shops are open: look at the dashboard.")
 
 
 def _add_provider(session: Session, texts: TextAccount) -> None:

@@ -56,7 +56,7 @@ def without_foreign(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def demo_settings(
-    *, database_url: str, redis_url: str, secrets_key: str, public_base_url: str, folder: Path
+    *, database_url: str, redis_url: str, secrets_key: str, public_base_url: str, flower_url: str, folder: Path
 ) -> dict[str, str]:
     """The demo's `MESSAGING_` variables; every process of it needs all of them, and so does `messaging show`."""
     settings = {
@@ -64,6 +64,7 @@ def demo_settings(
         "REDIS_URL": redis_url,
         "SECRETS_KEYS": secrets_key,
         "PUBLIC_BASE_URL": public_base_url,
+        "FLOWER_URL": flower_url,
         "METRICS__DIRECTORY": folder / "metrics",
         "MAIL__EHLO_NAME": "demo.example.net",
         "MULTI_TENANCY": "true",

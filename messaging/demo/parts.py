@@ -125,6 +125,7 @@ class Parts:
             redis_url=self.valkey.url,
             secrets_key=Fernet.generate_key().decode(),
             public_base_url=self.web_url,
+            flower_url=self.flower_url,
             folder=self.folder,
         )
         environment.write_file(self.environment_path, variables)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, select
+from sqlalchemy import ColumnElement, Row, and_, select
 from sqlalchemy.orm import Session
 
 from messaging.delivery.lines import LineSource
@@ -16,6 +16,9 @@ from messaging.sms.acceptance import CHANNEL
 from messaging.sms.models import SMS_PROVIDER_CONFIG, SMS_SEND_RECORD, SmsProviderConfig, SmsSendRecord
 from messaging.sms.numbers import parse_number
 from messaging.tenancy import PLATFORM_TENANT_ID
+
+#: Characters of a text that a list shows.
+_START_CHARS = 80
 
 #: Fields that hold what a text message says.
 BODIES = ("content", "template_variables", "template_params")
@@ -93,15 +96,27 @@ def _keys(text: str, owner: int | None) -> list[ColumnElement[bool]]:
     return [and_(c.provider_config_id.in_(theirs), c.provider_message_id == text)]
 
 
+def _also(row: Row[Any]) -> dict[str, Any]:
+    """The start of its text, None where it is not rendered yet or redacted; segments; what receipts said."""
+    text = None if row.content is None else row.content[:_START_CHARS]
+    return {
+        "text": text,
+        "is_redacted": row.redacted_at is not None,
+        "segments": row.segments,
+        "delivery": row.delivery_status,
+    }
+
+
 LINES = LineSource(
     channel=CHANNEL,
     table=SMS_SEND_RECORD,
-    columns=("phone_number", "template_code"),
+    columns=("phone_number", "template_code", "content", "segments", "delivery_status", "redacted_at"),
     told=lambda row: (None, row.template_code, [row.phone_number]),
     config_column="provider_config_id",
     recipient_columns=("phone_number",),
     recipient=lambda number: lambda c: c.phone_number == number,
     keys=_keys,
+    also=_also,
     is_by_recipient=True,
 )
 

@@ -20,9 +20,13 @@ from messaging.web.console import (
     access,
     audit_log,
     batches,
+    captured,
     content,
     dashboard,
     dead_letters,
+    exporting,
+    inbox,
+    quotas,
     receive_servers,
     received,
     record,
@@ -33,6 +37,7 @@ from messaging.web.console import (
     sms_routes,
     suppressions,
     webhook_endpoints,
+    webhooks,
 )
 from messaging.web.console.assets import Assets
 from messaging.web.console.pages import HOME, refusal, url
@@ -57,6 +62,11 @@ PAGES = (
     suppressions.routes,
     access.routes,
     batches.routes,
+    captured.routes,
+    quotas.routes,
+    webhooks.routes,
+    inbox.routes,
+    exporting.routes,
     records.routes,
     record.routes,
     content.routes,

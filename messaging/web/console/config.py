@@ -23,9 +23,6 @@ from messaging.web.console.forms import Field, Form, Posted
 from messaging.web.console.pages import Pages, done, page, url
 from messaging.web.console.tables import Action, Cell, Column, Filter, Listing, Tab, pages_of, switched
 
-_READ = [needs(Permission.READ)]
-_KEEP = [needs(Permission.ADMINISTER)]
-
 #: Rows of a page.
 SIZE = 50
 
@@ -92,6 +89,10 @@ class ConfigPages:
     #: Parameters that are no filters of its rows.
     own_readers: Mapping[str, asking.Reader] = field(default_factory=dict)
     filter_options: Callable[[Session], Sequence[Filter]] = lambda _session: ()
+    is_searched: bool = True
+    #: Who looks, and who changes.
+    viewers: Permission = Permission.READ
+    keepers: Permission = Permission.ADMINISTER
     #: What stands in a new one's form.
     begins_with: Mapping[str, str] = field(default_factory=dict)
     #: Asked only of a new one.
@@ -126,7 +127,7 @@ class ConfigPages:
         def show_one(request: Request, caller: Caller, session: DbSession, row_id: Id) -> Response:
             row = self.get(row_id, session=session)
             form = forms.filled(self.fields(session, is_new=False), row, as_of=row.updated_at)
-            return self._form(request, session, form, row, may_save=caller.may(Permission.ADMINISTER))
+            return self._form(request, session, form, row, may_save=caller.may(self.keepers))
 
         def post_one(request: Request, session: DbSession, row_id: Id, posted: Posted) -> Response:
             return self._save(request, session, posted, self.get(row_id, session=session), self.change)
@@ -147,18 +148,19 @@ class ConfigPages:
         def act(request: Request, session: DbSession, row_id: Id, posted: Posted) -> Response:
             return self._act(request, session, row_id, request.url.path.rpartition("/")[2], posted)
 
+        looks, keeps = [needs(self.viewers)], [needs(self.keepers)]
         table: list[tuple[str, str, Callable[..., Response], Any, str]] = [
-            ("GET", path, show_list, _READ, "list"),
-            ("GET", f"{path}/new", ask_new, _KEEP, "ask_new"),
-            ("POST", f"{path}/new", post_new, _KEEP, "add"),
-            ("GET", f"{path}/{{row_id}}", show_one, _READ, "show"),
-            ("POST", f"{path}/{{row_id}}", post_one, _KEEP, "change"),
+            ("GET", path, show_list, looks, "list"),
+            ("GET", f"{path}/new", ask_new, keeps, "ask_new"),
+            ("POST", f"{path}/new", post_new, keeps, "add"),
+            ("GET", f"{path}/{{row_id}}", show_one, looks, "show"),
+            ("POST", f"{path}/{{row_id}}", post_one, keeps, "change"),
         ]
         if self.copy is not None:
-            table.append(("GET", f"{path}/{{row_id}}/copy", ask_copy, _KEEP, "ask_copy"))
+            table.append(("GET", f"{path}/{{row_id}}/copy", ask_copy, keeps, "ask_copy"))
         for verb in self._verbs():
-            table.append(("GET", f"{path}/{{row_id}}/{verb}", ask, _KEEP, f"ask_{verb}"))
-            table.append(("POST", f"{path}/{{row_id}}/{verb}", act, _KEEP, verb))
+            table.append(("GET", f"{path}/{{row_id}}/{verb}", ask, keeps, f"ask_{verb}"))
+            table.append(("POST", f"{path}/{{row_id}}/{verb}", act, keeps, verb))
         for method, where, handler, dependencies, what in table:
             routes.add_api_route(
                 where, handler, methods=[method], dependencies=dependencies, operation_id=f"{name}_{what}"
@@ -186,6 +188,8 @@ class ConfigPages:
         """The list."""
         has_active = "active" in self.changed.model_fields
         readers = {name: read for name, read in READERS.items() if has_active or name != "active"}
+        if not self.is_searched:
+            del readers["search"]
         readers |= {**self.readers, **self.own_readers}
         asked = asking.read(request.url.query, readers)
         rows: Lines[Any] = Lines([], 0)
@@ -207,11 +211,12 @@ class ConfigPages:
             newer=previous,
             older=following,
             order="in the order in which they are chosen" if self.choose_default else "in order",
-            filters=(Filter("search", "Search", "a part of the name", kind="search"), *self.filter_options(session)),
+            filters=(
+                *([Filter("search", "Search", "a part of the name", kind="search")] if self.is_searched else []),
+                *self.filter_options(session),
+            ),
             tabs=ACTIVE_TABS if has_active else (),
-            actions=[Action(f"New {self.one}", f"{self.path}/new", is_main=True)]
-            if caller.may(Permission.ADMINISTER)
-            else [],
+            actions=[Action(f"New {self.one}", f"{self.path}/new", is_main=True)] if caller.may(self.keepers) else [],
             total=rows.total,
         )
         return page(request, self.list_template, list=listing, **self.more(request, session, asked))

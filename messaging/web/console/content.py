@@ -26,7 +26,7 @@ routes = Pages()
 
 #: A page in itself: no script, no form, no picture of another origin, in our frame only.
 FRAMED = "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'"
-_INERT = "sandbox; default-src 'none'; frame-ancestors 'none'"
+INERT = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 #: Pictures within a mail that are shown, and the octets of all of them.
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -55,8 +55,8 @@ def show_source(caller: Caller, record_id: Id, download: Annotated[bool, Query()
     with seen_by(caller), _at_hand():
         source = stories.get_mail_source(record_id)
     if download:
-        return Response(source, headers=_as_file(f"mail-{record_id}.eml"), media_type="application/octet-stream")
-    return Response(source, headers={"content-security-policy": _INERT}, media_type="text/plain; charset=utf-8")
+        return Response(source, headers=as_file(f"mail-{record_id}.eml"), media_type="application/octet-stream")
+    return Response(source, headers={"content-security-policy": INERT}, media_type="text/plain; charset=utf-8")
 
 
 @routes.get("/mail/{record_id}/files/{place}", dependencies=[needs(Permission.READ)])
@@ -64,7 +64,7 @@ def download_file(caller: Caller, record_id: Id, place: Annotated[int, Path(ge=0
     """A file of a mail: always saved, never shown."""
     with seen_by(caller), _at_hand():
         file, content = stories.open_mail_file(record_id, place)
-    return StreamingResponse(_chunks(content), headers=_as_file(file.file_name), media_type="application/octet-stream")
+    return StreamingResponse(_chunks(content), headers=as_file(file.file_name), media_type="application/octet-stream")
 
 
 @contextmanager
@@ -101,11 +101,11 @@ def _chunks(content: BinaryIO) -> Iterator[bytes]:
             yield chunk
 
 
-def _as_file(name: str) -> dict[str, str]:
+def as_file(name: str) -> dict[str, str]:
     """Headers of what is saved under a name that a stranger gave: only as data (RFC 6266, RFC 8187)."""
     plain = name.replace("/", "_").replace("\\", "_").lstrip(".") or "file"
     shown = "".join(c if c.isprintable() else "_" for c in plain)[:150]
     return {
         "content-disposition": f"attachment; filename*=UTF-8''{quote(shown, safe='')}",
-        "content-security-policy": _INERT,
+        "content-security-policy": INERT,
     }

@@ -150,6 +150,8 @@ def _common(request: Request, notice: Notice | None) -> dict[str, Any]:
         "is_platform": caller is not None and is_platform(caller),
         "sees_platform": caller is not None and sees_platform(caller),
         "navigation": tuple(seen_groups(caller)),
+        "flower_url": request.app.state.settings.flower_url if caller and caller.may(Permission.ADMINISTER) else None,
+        "has_inbox": caller is not None and caller.user_id is not None,
         "has_session": caller is not None and caller.actor.startswith("operator:"),
         "theme": theme if theme in THEMES else THEMES[0],
         "notice": notice,

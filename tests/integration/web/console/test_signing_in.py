@@ -175,7 +175,7 @@ def test_an_application_that_mounts_it_has_its_own_people_and_its_own_path(open_
         assert (refused.status_code, "Sign in first" in refused.text) == (401, True)
         assert browser.get("/post/").headers["location"] == "/post/console/"
         browser.headers["x-person"] = "ann"
-        page = browser.get("/post/console/").text
+        page = browser.get("/post/console/mail").text
         assert f'"/post/console/mail/{record_id}/retry' in page
         assert 'aria-current="page"' in page
         assert "Sign out" not in page
@@ -183,5 +183,5 @@ def test_an_application_that_mounts_it_has_its_own_people_and_its_own_path(open_
         for path in re.findall(r'"(/post/console/static/[^"]+)"', page):
             assert browser.get(path).status_code == 200
         done = browser.post(f"/post/console/mail/{record_id}/retry", data={"back": "-"})
-        assert done.headers["location"] == "/post/console/"
+        assert done.headers["location"] == "/post/console/mail"
         assert "is requeued" in browser.get(done.headers["location"]).text
