@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from messaging.config_kinds import Kind, LineT, Twin, no_references
 from messaging.errors import TemplateRejected
+from messaging.templates import versions  # noqa: F401 - keeps what is saved
 
 
 def template_kind(

@@ -36,6 +36,7 @@ from messaging.web.console import (
     sms_providers,
     sms_routes,
     suppressions,
+    templates_pages,
     webhook_endpoints,
     webhooks,
 )
@@ -65,6 +66,7 @@ PAGES = (
     captured.routes,
     quotas.routes,
     webhooks.routes,
+    templates_pages.routes,
     inbox.routes,
     exporting.routes,
     records.routes,

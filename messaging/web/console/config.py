@@ -104,6 +104,9 @@ class ConfigPages:
     #: What is shown once after one was added; None: the list is.
     added: Callable[[Request, Any], Response | None] = lambda _request, _made: None
     list_template: str = "list.html"
+    form_template: str = "form.html"
+    #: Fields that no form asks for.
+    left_out: Sequence[str] = ()
     #: Reads what columns of the rows to be drawn need beside them.
     prepare: Callable[[Sequence[Any]], None] = lambda _rows: None
     #: What the list's template knows beside the list.
@@ -181,7 +184,7 @@ class ConfigPages:
             labels=self.labels,
             hints=self.hints,
             options=self.options(session),
-            leave_out=() if is_new else self.only_new,
+            leave_out=(*self.left_out, *(() if is_new else self.only_new)),
         )
 
     def show_list(self, request: Request, caller: Identity, session: Session) -> Response:
@@ -234,7 +237,7 @@ class ConfigPages:
         path = f"{self.path}/new" if row is None else f"{self.path}/{row.id}"
         return page(
             request,
-            "form.html",
+            self.form_template,
             status=status,
             title=f"New {self.one}" if row is None else f"{self.one[:1].upper()}{self.one[1:]} {row.id}",
             leave=self.path,

@@ -168,7 +168,7 @@ def troubles(
             text = f"{name}: {one.failed:,} of {one.attempts:,} attempts failed."
             yield Trouble(text, linked(one, f"{outcomes.since:%Y-%m-%d %H:%M}"))
     if letters and caller.may(Permission.PLATFORM):
-        yield Trouble(f"{letters:,} dead letters wait for somebody.", "/dead-letters?status=PENDING")
+        yield Trouble(f"Dead letters that wait for somebody: {letters:,}.", "/dead-letters?status=PENDING")
     if usage is not None:
         for word, used, limit in (
             ("mails", usage.mail_used, usage.mail_limit),

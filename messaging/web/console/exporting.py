@@ -31,6 +31,15 @@ _TIMES = ("created_at", "next_attempt_at", "sent_at")
 _AUDIT_COLUMNS = ("id", "at", "tenant_id", "actor", "actor_name", "action", "target_type", "target_id", "note")
 
 
+@routes.get("/audit.csv", dependencies=[needs(Permission.READ)])
+def export_audit_log(caller: Caller, session: DbSession) -> Response:
+    """The audit log."""
+    audit.note(session, "export", audit.AUDIT_LOG, None)
+    with seen_by(caller):
+        context = tenancy.current()
+    return _as_file("audit.csv", _audit_entries(context))
+
+
 @routes.get("/{channel}.csv", dependencies=[needs(Permission.READ)])
 def export_records(request: Request, caller: Caller, session: DbSession, channel: Channel) -> Response:
     """The file; that it was asked for is in the audit log."""
@@ -46,15 +55,6 @@ def export_records(request: Request, caller: Caller, session: DbSession, channel
     with seen_by(caller, asked.get("tenant")):
         context = tenancy.current()
     return _as_file(f"{channel}.csv", _records(context, channel, fits))
-
-
-@routes.get("/audit.csv", dependencies=[needs(Permission.READ)])
-def export_audit_log(caller: Caller, session: DbSession) -> Response:
-    """The audit log."""
-    audit.note(session, "export", audit.AUDIT_LOG, None)
-    with seen_by(caller):
-        context = tenancy.current()
-    return _as_file("audit.csv", _audit_entries(context))
 
 
 def _as_file(name: str, lines: Iterator[str]) -> Response:

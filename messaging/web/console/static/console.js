@@ -7,6 +7,7 @@
   data-quiet    the address stays, and a failure is told in place only.
   data-dialog   on a link: the form of the page it leads to is asked in the dialog.
   data-post     on a form: send it, follow to the page it leads to.
+  data-live     on a form: the button that is pressed a moment after somebody has typed.
 */
 "use strict";
 (() => {
@@ -194,6 +195,18 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("form[data-get] select")) event.target.form.requestSubmit();
   });
+
+  /* A form that shows what it comes to: pressed a moment after the last key. */
+  let live = 0;
+  function showLive(form) {
+    clearTimeout(live);
+    live = setTimeout(() => document.querySelector(form.dataset.live)?.click(), 300);
+  }
+  document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[data-live]");
+    if (form) showLive(form);
+  });
+  for (const form of document.querySelectorAll("form[data-live]")) showLive(form);
 
   addEventListener("popstate", () => location.reload());
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Engine
 
+from messaging import api, tenancy
 from messaging.access.roles import Role
 from tests.integration.web.console import stories
 from tests.integration.web.console.browser.conftest import LAPTOP, PHONE, Keep, OpenTab
@@ -56,6 +57,38 @@ def _seed(engine: Engine) -> int:
     return whole
 
 
+#: Lists that one template draws.
+LISTS = (
+    *("webhooks", "batches", "captured", "received", "watermarks", "mail-templates", "sms-templates", "send-servers"),
+    *("receive-servers", "sms-providers", "routes", "bindings", "webhook-endpoints", "quotas", "suppressions"),
+    *("operators", "tokens"),
+)
+
+
+def _configure() -> None:
+    """One of each kind, in the platform's own tier."""
+    with tenancy.tenant(tenancy.PLATFORM_TENANT_ID):
+        api.add_mail_server(
+            name="main", host="mail.example.org", port=587, from_address="shop@example.org", daily_send_limit=1000
+        )
+        template = api.add_mail_template(
+            code="order", name="Order confirmation", subject="Order {{ number }}", body_html=HTML, body_mode="HTML"
+        )
+        api.change_mail_template(template, subject="Your order {{ number }}")
+        provider = api.add_sms_provider(
+            name="main",
+            provider_type="TWILIO",
+            api_key="AC" + "0" * 32,
+            api_secret="x" * 32,
+            sender_number="+14155550100",
+        )
+        api.add_sms_route(provider, "DE")
+        api.add_sms_template(code="code", name="Code", content="Your code is {{ code }}")
+        api.add_mailbox(name="bounces", protocol="IMAP", host="mail.example.org", port=993, username="b", password="x")
+        api.add_webhook_endpoint(name="shop", url="https://shop.example.org/events")
+        api.add_suppression("gone@example.org")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["laptop", "phone"])
 def test_every_page_is_readable_and_none_scrolls_sideways(
@@ -63,7 +96,17 @@ def test_every_page_is_readable_and_none_scrolls_sideways(
 ) -> None:
     whole = _seed(engine)
     tab = open_tab(Role.PLATFORM, color_scheme=scheme, viewport=LAPTOP if size == "laptop" else PHONE)
+    _configure()
     pages = {
+        "dashboard": "/console/",
+        **{path: f"/console/{path}" for path in LISTS},
+        "server": "/console/send-servers/1",
+        "editor": "/console/mail-templates/1",
+        "versions": "/console/mail-templates/1/versions",
+        "route-answer": "/console/routes?to=%2B4915112345678",
+        "new-token": "/console/tokens/new",
+        "import": "/console/suppressions/import",
+        "retry-all": "/console/mail/retry-all",
         "mail": "/console/mail",
         "mail-none": "/console/mail?q=nobody@example.org",
         "mail-wrong": "/console/mail?since=yesterday",
