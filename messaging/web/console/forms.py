@@ -6,7 +6,7 @@ error, but for secrets, which go in and never come out.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -29,8 +29,12 @@ _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,19}\s*")
 AS_OF = "as_of"
 
 
-async def _posted(request: Request) -> FormData:
-    return await request.form(max_fields=200, max_files=1)
+async def _posted(request: Request) -> AsyncIterator[FormData]:
+    form = await request.form(max_fields=200, max_files=1)
+    try:
+        yield form
+    finally:
+        await form.close()
 
 
 #: What a browser sent.

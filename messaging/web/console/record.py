@@ -64,6 +64,7 @@ def show_record(
     with seen_by(caller):
         story = api.get_record(record_id, channel=channel, with_bodies=True, session=session)
         told = api.list_webhook_deliveries(about_record_id=record_id, limit=_MAX_TOLD, session=session)
+        came_back = api.list_received(record_id=record_id, limit=_MAX_TOLD, session=session)
     return page(
         request,
         "record.html",
@@ -72,6 +73,7 @@ def show_record(
         story=story,
         events=sorted(_events(story), key=lambda event: event.at),
         told=told,
+        came_back=came_back,
         back=_kept(request, caller, back),
         can_retry=may_retry(story.status, story.error_code) and story.redacted_at is None,
         can_cancel=story.status in OPEN_STATUSES,

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from messaging import api
 from messaging.access.roles import Permission
-from messaging.api import stories
 from messaging.delivery.announcing import EventType
 from messaging.delivery.status import SendStatus
+from messaging.delivery.stories import attempts_of
 from messaging.errors import StateError
 from messaging.web.api.resource import Caller, DbSession, needs
 from messaging.web.api.shapes import Id
@@ -116,7 +116,7 @@ def show_delivery(request: Request, caller: Caller, session: DbSession, delivery
     """One of them."""
     with seen_by(caller):
         one = api.get_webhook_delivery(delivery_id, session=session)
-        attempts = stories.list_attempts(delivery_id, channel="webhook", session=session)
+        attempts = attempts_of(session, delivery_id)
     return page(
         request,
         "delivery.html",
