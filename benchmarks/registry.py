@@ -6,6 +6,7 @@ from benchmarks import (
     acceptance,
     bounces,
     breakdown,
+    console,
     drain,
     fair_claim,
     fetch,
@@ -44,4 +45,5 @@ BENCHMARKS: dict[str, Callable[[Stand], Iterator[Figure]]] = {
     "http": http.run,
     "inbox": inbox.run,
     "retention": retention.run,
+    "console": console.run,
 }
