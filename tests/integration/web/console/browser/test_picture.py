@@ -3,46 +3,73 @@
 To show a console that has changed: run it, then `cp .screenshots/console.png docs/img/console.png`.
 """
 
+import json
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from messaging import api, tenancy
 from messaging.access.roles import Role
-from tests.integration.web.console import stories
+from messaging.clock import boot_seconds
+from messaging.delivery.hints import BEAT_ALIVE_KEY
+from messaging.figures.gather import gather
+from tests.integration.figures import rows
 from tests.integration.web.console.browser.conftest import PICTURES, Keep, OpenTab
+
+if TYPE_CHECKING:
+    import redis
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 #: What a picture in the repository may weigh, in octets.
 MAX_OCTETS = 150_000
 
-#: What a shop sends in a minute: status, subject, template, recipient, what the other side said.
-MAILS: tuple[tuple[str, str, str, str, str | None], ...] = (
-    ("SENT", "Order 4711", "order-confirmed", "ann@example.org", None),
-    ("SENT", "Your password", "password-reset", "bea@example.net", None),
-    ("RETRY", "Order 4712", "order-confirmed", "carl@example.com", "451 4.7.1 Greylisted, please try again"),
-    ("SENT", "Invoice 2091", "invoice", "dora@example.org", None),
-    ("FAILED", "Order 4713", "order-confirmed", "emil@example.net", "550 5.1.1 User unknown"),
-    ("SENDING", "Order 4714", "order-confirmed", "fay@example.com", None),
-    ("SENT", "On its way", "shipped", "gus@example.org", None),
-    ("DEAD_LETTER", "Invoice 2092", "invoice", "hal@example.net", "452 4.2.2 Mailbox full"),
-    ("PENDING", "Order 4715", "order-confirmed", "ida@example.com", None),
-)
+#: Attempts of a minute, by how long ago in minutes: a wave, a server that was slow for a while, refusals now and then.
+SENT = [8 + (minute * 7) % 5 + (12 if 20 < minute < 40 else 0) for minute in range(60)]
+RETRIED = [6 if 31 < minute < 36 else 0 for minute in range(60)]
+FAILED = [1 if minute % 9 == 4 else 0 for minute in range(60)]
 
 
-def test_the_picture_of_the_documentation(engine: Engine, open_tab: OpenTab, keep: Keep) -> None:
-    with tenancy.tenant(7):
-        for code in {template for _, _, template, _, _ in MAILS}:
-            api.add_mail_template(code=code, name=code, subject="{{ subject }}", body_text="Hello")
-    for status, subject, template, address, said in (*MAILS, *MAILS[:7]):
-        mail_id = stories.mail(engine, status=status, subject=subject, template_code=template, to=[address], said=said)
-        error = "SMTP_" + "_".join(said.split()[:2]) if said else None
-        with engine.begin() as connection:
-            connection.execute(
-                text("UPDATE mail_send_record SET error_code = :c WHERE id = :i"), {"c": error, "i": mail_id}
-            )
-    tab = open_tab(Role.OPERATOR, viewport={"width": 1280, "height": 660}, color_scheme="light")
-    for _, subject, _, _, _ in MAILS:
-        assert tab.get_by_text(subject).first.is_visible()
+def test_the_picture_of_the_documentation(
+    engine: Engine, redis_client: "redis.Redis", open_tab: OpenTab, keep: Keep
+) -> None:
+    _fill(engine)
+    redis_client.set(BEAT_ALIVE_KEY, "1", ex=120)
+    for channel in ("mail", "sms", "webhook"):
+        alive = json.dumps({"threads": 8, "at": time.time()})
+        redis_client.hset(f"msg:workers:{channel}", f"{channel}@worker-1", alive)
+    tab = open_tab(Role.VIEWER, viewport={"width": 1280, "height": 760}, color_scheme="light")
+    tab.goto("/console/")
+    assert tab.get_by_text("All is well").is_visible()
+    assert tab.get_by_text("order-confirmed").first.is_visible()
     keep(tab, "console")
     assert (PICTURES / "console.png").stat().st_size < MAX_OCTETS
+
+
+def _fill(engine: Engine) -> None:
+    """An hour of a shop."""
+    with tenancy.tenant(7):
+        server = api.add_mail_server(name="Postmark", host="smtp.example.org", port=587, from_address="a@example.org")
+    counted(engine)
+    with engine.begin() as connection:
+        for minute in range(60):
+            ago = timedelta(minutes=minute)
+            for _ in range(SENT[minute]):
+                rows.attempt(connection, ago=ago, config_id=server)
+            for _ in range(SENT[minute] // 4):
+                rows.attempt(connection, ago=ago, channel="sms", config_id=1)
+            for outcome, count, category in (("RETRY", RETRIED, "TRANSIENT"), ("FAILED", FAILED, "INVALID_INPUT")):
+                for _ in range(count[minute]):
+                    template = "order-confirmed" if minute % 2 else "invoice"
+                    record_id = rows.record(connection, template_code=template, status="SENT")
+                    rows.attempt(connection, outcome, ago=ago, record_id=record_id, config_id=server, category=category)
+    counted(engine)
+
+
+def counted(engine: Engine) -> None:
+    """What beat's tick does: mark, and count up to the mark."""
+    for _ in range(2):
+        gather(engine, ticker=boot_seconds)
