@@ -122,6 +122,17 @@ def use_multi_tenancy(is_on: bool) -> None:
     _multi_tenancy = is_on
 
 
+@contextmanager
+def multi_tenancy_unsaid() -> Iterator[None]:
+    """Nobody has said it within the block; afterwards what was said before holds again."""
+    global _multi_tenancy
+    before, _multi_tenancy = _multi_tenancy, None
+    try:
+        yield
+    finally:
+        _multi_tenancy = before
+
+
 def is_multi_tenancy() -> bool:
     """Whether rows belong to tenants.
 

@@ -16,6 +16,7 @@ from psycopg import sql
 from sqlalchemy import Engine
 
 from messaging import metrics
+from messaging.api import process
 from messaging.child_process import birth
 from messaging.db import schema
 from messaging.db.encryption import use_keys
@@ -165,6 +166,13 @@ def make_settings(database_url: str, valkey: Valkey, secrets_key: str) -> MakeSe
         return settings
 
     return make
+
+
+@pytest.fixture
+def unconfigured() -> Iterator[None]:
+    """The test begins in a process that nobody has set up, and what it sets up is undone."""
+    with process.unconfigured():
+        yield
 
 
 @pytest.fixture

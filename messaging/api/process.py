@@ -1,12 +1,14 @@
 """What the calls of this process share: settings, engine and file store."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
 from messaging import metrics, tenancy
-from messaging.db.encryption import use_keys
+from messaging.db.encryption import keys_put_back, use_keys
 from messaging.db.engine import create_engine
 from messaging.files import FileStore
 from messaging.settings import Settings, load_settings
@@ -47,3 +49,18 @@ def environment() -> Environment:
     """The process's set-up, made from the environment when nobody configured it. Raises: ConfigurationError."""
     with _configuring:
         return _environment or configure()
+
+
+@contextmanager
+def unconfigured() -> Iterator[None]:
+    """Within the block nobody has set the process up; afterwards it is as it was before.
+
+    For tests, which each configure it their own way. Not for a process in which other threads call us meanwhile.
+    """
+    global _environment
+    with keys_put_back(), tenancy.multi_tenancy_unsaid():
+        before, _environment = _environment, None
+        try:
+            yield
+        finally:
+            _environment = before

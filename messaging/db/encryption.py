@@ -7,6 +7,8 @@ The keys are handed in once per process by `use_keys`; a value stays a ciphertex
 import base64
 import hashlib
 import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
@@ -52,6 +54,17 @@ def use_keys(keys: tuple[str, ...]) -> None:
     """Set the keys of this process: the first encrypts and signs, all decrypt and verify."""
     global _keys
     _keys = _KeyRing(keys)
+
+
+@contextmanager
+def keys_put_back() -> Iterator[None]:
+    """After the block the keys of before it are in use again, whatever was said within."""
+    global _keys
+    before = _keys
+    try:
+        yield
+    finally:
+        _keys = before
 
 
 def _key_ring() -> _KeyRing:

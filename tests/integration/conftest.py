@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from messaging import cli, tenancy
-from messaging.db import encryption
+from messaging import cli
 from messaging.embedded import Valkey
 from tests.integration.command_line import Answer, Run
 
@@ -16,16 +15,13 @@ def run_command(
     database_url: str,
     valkey: Valkey,
     secrets_key: str,
-    monkeypatch: pytest.MonkeyPatch,
+    unconfigured: None, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
     """Runs one command; what it configured is undone."""
     monkeypatch.setenv("MESSAGING_DATABASE_URL", database_url)
     monkeypatch.setenv("MESSAGING_REDIS_URL", valkey.url)
     monkeypatch.setenv("MESSAGING_SECRETS_KEYS", secrets_key)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
 
     def run(*arguments: object) -> Answer:
         code = cli.run([str(argument) for argument in arguments])

@@ -38,10 +38,8 @@ OPERATOR = Context(
 
 
 @pytest.fixture
-def session(settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def session(settings: Settings, engine: Engine, unconfigured: None) -> Iterator[Session]:
     """Of an operator of tenant 7."""
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
     api.configure(settings.model_copy(update={"multi_tenancy": True}), engine=engine)
     with tenancy.acting_as(OPERATOR), Session(engine) as session:
         yield session

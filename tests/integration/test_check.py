@@ -36,10 +36,8 @@ def settings(make_settings: MakeSettings) -> Settings:
 
 
 @pytest.fixture
-def session(settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def session(settings: Settings, engine: Engine, unconfigured: None) -> Iterator[Session]:
     """Of tenant 7; whatever is checked in a test leaves no trace."""
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
     api.configure(settings, engine=engine)
     with tenancy.tenant(7), Session(engine) as session:
         yield session

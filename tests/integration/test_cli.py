@@ -16,8 +16,8 @@ import pytest
 import redis
 from sqlalchemy import Engine, text
 
-from messaging import api, cli, tenancy
-from messaging.db import encryption, schema
+from messaging import api, cli
+from messaging.db import schema
 from messaging.db.session import transaction
 from messaging.delivery.hints import live_workers
 from messaging.embedded import Postgres, Valkey, free_port
@@ -44,7 +44,7 @@ class Answer:
 
 
 @pytest.fixture
-def variables(database_url: str, valkey: Valkey, secrets_key: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def variables(database_url: str, valkey: Valkey, secrets_key: str, unconfigured: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The environment of an operator; what the command configured is undone."""
     given = {
         "MESSAGING_DATABASE_URL": database_url,
@@ -53,9 +53,6 @@ def variables(database_url: str, valkey: Valkey, secrets_key: str, monkeypatch: 
     }
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
-    monkeypatch.setattr(encryption, "_keys", encryption._keys)
     return given
 
 

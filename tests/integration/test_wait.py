@@ -16,10 +16,8 @@ from tests.conftest import MakeSettings
 
 
 @pytest.fixture(autouse=True)
-def _tenant(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _tenant(make_settings: MakeSettings, engine: Engine, unconfigured: None) -> Iterator[None]:
     """Acts for tenant 7."""
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", True)
     api.configure(make_settings(multi_tenancy=True), engine=engine)
     with tenancy.tenant(7):
         yield

@@ -84,6 +84,7 @@ def _operator_fields(caller: Identity, *, is_new: bool) -> list[forms.Field]:
         },
         options={"role": _roles(caller)},
         leave_out=() if is_new else ("user_name", "password"),
+        secrets=("password",),
     )
 
 

@@ -184,6 +184,7 @@ class ConfigPages:
             labels=self.labels,
             hints=self.hints,
             options=self.options(session),
+            secrets=() if self.kind is None else self.kind.secrets,
             leave_out=(*self.left_out, *(() if is_new else self.only_new)),
         )
 

@@ -6,7 +6,7 @@ error, but for secrets, which go in and never come out.
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
@@ -56,6 +56,8 @@ class Field:
     max_chars: int | None = None
     #: Values and what they are called.
     options: Sequence[tuple[str, str]] = ()
+    #: A secret that is a JSON object.
+    is_object: bool = False
 
 
 @dataclass
@@ -89,15 +91,16 @@ def fields_of(
     hints: Mapping[str, str] | None = None,
     options: Mapping[str, Sequence[tuple[str, str]]] | None = None,
     leave_out: Sequence[str] = (),
+    secrets: Collection[str] = (),
 ) -> list[Field]:
-    """The fields of a shape in its order, each of the kind that its annotation is of."""
+    """The fields of a shape in its order, each of the kind that its annotation is of; `secrets` are never shown."""
     found = []
     for name, info in shape.model_fields.items():
         if name in leave_out:
             continue
         types, is_nullable = _types(info.annotation)
         chosen = (options or {}).get(name) or _options(types)
-        kind = "choice" if chosen else _kind(name, types, info)
+        kind = "secret" if name in secrets else "choice" if chosen else _kind(name, types, info)
         found.append(
             Field(
                 name,
@@ -106,8 +109,9 @@ def fields_of(
                 info.is_required(),
                 is_nullable,
                 (hints or {}).get(name, ""),
-                _max_chars(info),
+                None if kind in ("list", "json") else _max_chars(info),
                 chosen,
+                is_object=(get_origin(types[0]) or types[0]) is dict,
             )
         )
     return found
@@ -137,14 +141,14 @@ def read(fields: Sequence[Field], posted: FormData, shape: type[Given], *, store
     values: dict[str, Any] = {}
     for one in fields:
         text = _one(posted, one.name)
-        if one.kind == "secret":
-            if _one(posted, f"{one.name}_remove"):
-                values[one.name] = None
-            elif text:
-                values[one.name] = text
-            continue
-        form.texts[one.name] = text
         try:
+            if one.kind == "secret":
+                if _one(posted, f"{one.name}_remove"):
+                    values[one.name] = None
+                elif text:
+                    values[one.name] = _object(text) if one.is_object else text
+                continue
+            form.texts[one.name] = text
             if one.kind == "flag":
                 values[one.name] = bool(text)
             elif text.strip():

@@ -7,11 +7,13 @@ from starlette.responses import Response
 
 from messaging import api
 from messaging.access.roles import Permission
+from messaging.errors import ReceiveError
 from messaging.receive.mailbox_admin import MAILBOXES
 from messaging.web.api.mailboxes import MailboxChanged, MailboxGiven
-from messaging.web.api.resource import needs
+from messaging.web.api.resource import DbSession, needs
 from messaging.web.api.shapes import Id
 from messaging.web.api.talking import talks
+from messaging.web.console.asked_first import ask_first
 from messaging.web.console.config import ACTIVE, ConfigPages, default_mark, named
 from messaging.web.console.connecting import Tested, add_test
 from messaging.web.console.pages import Pages, done, url
@@ -61,7 +63,7 @@ pages = ConfigPages(
         "fetch_interval_seconds": "Empty: the setting MAIL__FETCH__INTERVAL_SECONDS.",
     },
     begins_with={"protocol": "IMAP", "port": "993", "ssl_enabled": "yes", "active": "yes", "sequence": "100"},
-    further=(("Test connection…", "test", True),),
+    further=(("Test connection…", "test", True), ("Fetch now…", "fetch", True)),
     facts=lambda request, session, row: [
         (f"Folder {mark.folder_name}", f"read up to {mark.last_seen_uid}, last at {_when(mark.last_fetched_at)}")
         for mark in api.list_watermarks(row.id, session=session)
@@ -83,8 +85,25 @@ add_test(pages, "Connects, signs in, looks for the folders and says goodbye; fet
 pages.register()
 
 
+@routes.get(f"{_PATH}/{{row_id}}/fetch", dependencies=[needs(Permission.OPERATE)])
+def ask_fetch(request: Request, session: DbSession, row_id: Id) -> Response:
+    """Whether it is to be fetched at once."""
+    return ask_first(
+        request,
+        f"Fetch mailbox {row_id} now?",
+        "What is new there is fetched within this request; it takes seconds.",
+        verb="Fetch",
+        action=f"{_PATH}/{row_id}/fetch",
+        leave=f"{_PATH}/{row_id}",
+        what={"Name": api.get_mailbox(row_id, session=session).name},
+    )
+
+
 @routes.post(f"{_PATH}/{{row_id}}/fetch", dependencies=[needs(Permission.OPERATE), talks()])
 def fetch_mailbox_now(request: Request, row_id: Id) -> Response:
     """Fetch a mailbox at once, within the request."""
-    count = api.fetch_new_mails(row_id)
+    try:
+        count = api.fetch_new_mails(row_id)
+    except ReceiveError as exc:
+        return done(request, url(request, f"{_PATH}/{row_id}"), f"Nothing was fetched: {exc}.", is_refusal=True)
     return done(request, url(request, "/received"), f"{count} new {'mail' if count == 1 else 'mails'} fetched.")

@@ -2,6 +2,7 @@
 
 from messaging import api
 from messaging.sms.provider_admin import PROVIDERS
+from messaging.sms.providers import registry
 from messaging.web.api.sms_providers import SmsProviderChanged, SmsProviderGiven
 from messaging.web.console.config import ACTIVE, ConfigPages, default_mark, named
 from messaging.web.console.connecting import Tested, add_test
@@ -59,6 +60,7 @@ pages = ConfigPages(
         "daily_send_limit": "Empty or 0: no limit.",
         "rate_limit_per_minute": "Empty or 0: no limit.",
     },
+    options=lambda _session: {"provider_type": [(one, one.capitalize()) for one in registry.types()]},
     begins_with={"active": "yes", "priority": "100"},
     further=(("Test…", "test", True),),
     facts=lambda _request, _session, row: [

@@ -14,16 +14,14 @@ from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session
 
 import messaging
-from messaging import session_over, tenancy
+from messaging import session_over
 from messaging.delivery.status import SendStatus
 from messaging.errors import MessageRejected
 from messaging.settings import Settings
 
 
 @pytest.fixture(autouse=True)
-def _configured(settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
+def _configured(settings: Settings, engine: Engine, unconfigured: None) -> None:
     messaging.configure(settings, engine=engine)
 
 

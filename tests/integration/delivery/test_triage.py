@@ -21,10 +21,8 @@ OPERATOR = Context(tenant_id=PLATFORM_TENANT_ID, user_id=12, user_name="Ann", ac
 
 
 @pytest.fixture
-def session(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def session(make_settings: MakeSettings, engine: Engine, unconfigured: None) -> Iterator[Session]:
     """Of the platform's operator."""
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", None)
     api.configure(make_settings(multi_tenancy=True), engine=engine)
     with tenancy.acting_as(OPERATOR), Session(engine) as session:
         yield session

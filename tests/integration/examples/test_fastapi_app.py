@@ -7,16 +7,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine, text
 
 from examples.fastapi_app.app import create_shop
-from messaging import tenancy
 from messaging.settings import Settings
 
 KEY = {"x-shop-key": "ann's"}
 
 
 @pytest.fixture
-def shop(settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", None)
+def shop(settings: Settings, engine: Engine, unconfigured: None) -> Iterator[TestClient]:
     with TestClient(create_shop(settings)) as client:
         with engine.begin() as connection:
             connection.execute(text("INSERT INTO shop_clerk (id, key) VALUES (41, :key)"), {"key": KEY["x-shop-key"]})

@@ -7,15 +7,12 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 import messaging
-from messaging import tenancy
 from messaging.settings import Settings
 from tests.conftest import MakeSettings
 
 
 @pytest.fixture(autouse=True)
-def _one_tenant(settings: Settings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", None)
+def _one_tenant(settings: Settings, engine: Engine, unconfigured: None) -> None:
     messaging.configure(settings, engine=engine)
 
 

@@ -163,11 +163,10 @@ def test_a_row_that_cannot_be_taken_away_ends_its_own_pass_alone(store: Store, c
 
 
 def test_what_an_operators_run_took_before_it_failed_is_in_the_audit_log(
-    store: Store, make_settings: MakeSettings, captured: list[int], monkeypatch: pytest.MonkeyPatch
+    store: Store, make_settings: MakeSettings, captured: list[int], unconfigured: None
 ) -> None:
     mails(store, 3)
     at_deletion(store, "RAISE EXCEPTION 'no' USING ERRCODE = 'integrity_constraint_violation'")
-    monkeypatch.setattr("messaging.api.process._environment", None)
     api.configure(make_settings(retention={"captured_days": 30, "bodies_days": 30}), engine=store.engine)
     with pytest.raises(IntegrityError):
         api.prune([PruneKind.CAPTURED, PruneKind.BODIES])

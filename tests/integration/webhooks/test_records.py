@@ -12,8 +12,7 @@ from tests.integration.webhooks.desk import WebhookDesk
 
 
 @pytest.fixture
-def delivery(desk: WebhookDesk, make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("messaging.api.process._environment", None)
+def delivery(desk: WebhookDesk, make_settings: MakeSettings, engine: Engine, unconfigured: None) -> int:
     api.configure(make_settings(), engine=engine)
     return desk.event(desk.add())
 

@@ -14,9 +14,8 @@ from tests.integration.webhooks.desk import WebhookDesk
 
 
 @pytest.fixture
-def books(desk: WebhookDesk, engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(desk: WebhookDesk, engine: Engine, settings: Settings, unconfigured: None) -> Books:
     """Sent mails, and an endpoint that hears of them."""
-    monkeypatch.setattr("messaging.api.process._environment", None)
     api.configure(settings, engine=engine)
     desk.add()
     return Books(engine, settings)

@@ -22,9 +22,7 @@ MakeClient = Callable[..., TestClient]
 
 
 @pytest.fixture
-def open_api(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> OpenApi:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
+def open_api(make_settings: MakeSettings, engine: Engine, unconfigured: None) -> OpenApi:
 
     def open_api(*, engine: Engine = engine, options: Mapping[str, Any] | None = None, **settings: Any) -> ASGIApp:
         made = make_settings(**{"multi_tenancy": True, **settings})

@@ -194,6 +194,23 @@ def test_windows_are_shown_as_used_of_their_limit_and_a_test_says_what_came_of_i
     assert "does not work" in browser.get("/console/send-servers/1").text
 
 
+def test_a_secret_stays_when_it_is_not_typed_and_goes_when_that_is_asked(browse: Browse, engine: Engine) -> None:
+    browser = browse(Role.TENANT_ADMIN)
+    assert add(browser, "sms-providers", ext_config='{"appId": "' + SECRET + '"}').status_code == 303
+    assert "set: appId" in browser.get("/console/sms-providers/1").text
+    assert browser.post("/console/sms-providers/1", data=form_of(browser, "sms-providers")).status_code == 303
+    assert "set: appId" in browser.get("/console/sms-providers/1").text
+    refused = browser.post("/console/sms-providers/1", data=form_of(browser, "sms-providers") | {"ext_config": SECRET})
+    assert refused.status_code == 422
+    assert SECRET not in refused.text
+    gone = form_of(browser, "sms-providers") | {"ext_config_remove": "yes"}
+    assert browser.post("/console/sms-providers/1", data=gone).status_code == 303
+    assert "set: appId" not in browser.get("/console/sms-providers/1").text
+    bad = browser.post("/console/operators/new", data={"user_name": "b b", "role": "VIEWER", "password": SECRET})
+    assert bad.status_code == 422
+    assert SECRET not in bad.text
+
+
 def test_a_webhooks_secret_is_shown_once(browse: Browse) -> None:
     browser = browse(Role.TENANT_ADMIN)
     added = add(browser, "webhook-endpoints")

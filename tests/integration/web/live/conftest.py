@@ -21,9 +21,7 @@ Listen = Callable[..., Stream]
 
 
 @pytest.fixture(autouse=True)
-def _many_tenants(make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", None)
+def _many_tenants(make_settings: MakeSettings, engine: Engine, unconfigured: None) -> None:
     api.configure(make_settings(multi_tenancy=True), engine=engine)
 
 

@@ -37,9 +37,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Browser"]:
 
 
 @pytest.fixture
-def address(open_site: Open, make_settings: MakeSettings, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("messaging.api.process._environment", None)
-    monkeypatch.setattr(tenancy, "_multi_tenancy", tenancy._multi_tenancy)
+def address(open_site: Open, make_settings: MakeSettings, engine: Engine, unconfigured: None) -> str:
     chosen: dict[str, Any] = {"multi_tenancy": True, "public_base_url": None}
     api.configure(make_settings(**chosen), engine=engine)
     return f"http://127.0.0.1:{open_site(chosen).port}"
