@@ -25,7 +25,8 @@ from messaging.embedded import Postgres, Valkey
 from messaging.settings import Settings
 from tests.databases import TEMPLATE, Databases
 
-#: What this process counts goes to one folder from the first count on, whichever test makes it: a counter keeps its file.
+#: What this process counts goes to one folder from the first count on, whichever test makes it: a counter keeps its
+#: file.
 os.environ[metrics.DIRECTORY_VARIABLE] = METRICS_FOLDER = tempfile.mkdtemp(prefix="messaging-test-metrics-")
 atexit.register(shutil.rmtree, METRICS_FOLDER, ignore_errors=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, insert, text
 
+from messaging import api
 from messaging.sandbox.models import CAPTURED_MESSAGE
 from tests.integration.command_line import Run
 
@@ -58,7 +59,7 @@ def test_what_cannot_be_captured_is_refused(run: Run, engine: Engine) -> None:
 def test_pruning_is_counted_done_told_of_and_noted(run: Run, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("prune") == (0, "no kind has an age: set MESSAGING_RETENTION__*_DAYS\n", "")
     monkeypatch.setenv("MESSAGING_RETENTION__CAPTURED_DAYS", "7")
-    monkeypatch.setattr("messaging.api.process._environment", None)
+    api.configure()
     add(engine, 5, captured_at=text("now() - interval '8 days'"))
     add(engine, 6)
     counted = json.loads(run("prune", "--dry-run", "--json")[1])
