@@ -79,9 +79,7 @@ def begin(connection: Connection, token: str, operator: Any, *, hours: float, no
     # Signing in is no change of the row.
     signed_in = update(_OPERATOR).where(_o.id == operator.id).values(last_signed_in_at=now, updated_at=_o.updated_at)
     connection.execute(signed_in)
-    who = replace(tenancy.current(), actor=f"operator:{operator.id}", user_name=operator.user_name)
-    with tenancy.acting_as(who):
-        audit.note(connection, "sign in", _OPERATOR, operator.id, note=note, tenant_id=operator.tenant_id)
+    _note(connection, "sign in", operator.id, operator.tenant_id, operator.user_name, note=note)
 
 
 def find_caller(
@@ -126,8 +124,11 @@ def find_caller(
 
 
 def end(connection: Connection, token_hash: str) -> None:
-    """End a session."""
-    connection.execute(delete(_SESSION).where(_s.token_hash == token_hash))
+    """End a session, if it has not ended by itself."""
+    ended = delete(_SESSION).where(_s.token_hash == token_hash, _s.operator_id == _o.id)
+    found = connection.execute(ended.returning(_o.id, _o.tenant_id, _o.user_name)).one_or_none()
+    if found is not None:
+        _note(connection, "sign out", found.id, found.tenant_id, found.user_name)
 
 
 def end_everywhere(connection: Connection, token_hash: str) -> None:
@@ -143,3 +144,11 @@ def end_all(session: Session, operator_id: int, *, keep: str | None = None) -> N
     connection = session.connection(bind_arguments={"mapper": OperatorSession})
     ended = delete(_SESSION).where(_s.operator_id == operator_id)
     connection.execute(ended if keep is None else ended.where(_s.token_hash != keep))
+
+
+def _note(
+    connection: Connection, action: str, operator_id: int, tenant_id: int, user_name: str, *, note: str | None = None
+) -> None:
+    """As the operator's own action: whoever signs in or has just signed out is nobody to the request's context."""
+    with tenancy.acting_as(replace(tenancy.current(), actor=f"operator:{operator_id}", user_name=user_name)):
+        audit.note(connection, action, _OPERATOR, operator_id, note=note, tenant_id=tenant_id)

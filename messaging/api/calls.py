@@ -7,9 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 from sqlalchemy.orm import Session
 
+from messaging import audit
 from messaging.api.process import environment
 from messaging.db.session import transaction
 from messaging.delivery.request_fields import MAX_ID
@@ -38,6 +39,14 @@ def in_session(session: Session | None) -> Iterator[Session]:
         return
     with transaction(environment().engine) as own:
         yield own
+
+
+def note_trial(
+    table: Table, row_id: int, *, success: bool, error: str | None, action: str = "test", **found: int
+) -> None:
+    """Note in the audit log that somebody tried a configuration, and what came of it; in a transaction of its own."""
+    with in_session(None) as session:
+        audit.note(session, action, table, row_id, after={"success": success, "error": error, **found})
 
 
 @contextmanager

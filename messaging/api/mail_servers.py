@@ -4,11 +4,12 @@ from typing import Unpack
 
 from sqlalchemy.orm import Session
 
-from messaging.api.calls import in_session
+from messaging.api.calls import in_session, note_trial
 from messaging.api.process import environment
 from messaging.config_lists import Lines, ListFields
 from messaging.mail import connectivity, server_admin
 from messaging.mail.connectivity import Connectivity
+from messaging.mail.models import MAIL_SEND_SERVER_CONFIG
 from messaging.mail.server_admin import Sender, ServerLine
 from messaging.mail.server_checks import ServerFields
 
@@ -121,7 +122,9 @@ def test_connectivity(config_id: int) -> Connectivity:
         TenantMismatch: It belongs to the platform.
     """
     here = environment()
-    return connectivity.probe_server(here.engine, here.settings.mail, config_id)
+    found = connectivity.probe_server(here.engine, here.settings.mail, config_id)
+    note_trial(MAIL_SEND_SERVER_CONFIG, config_id, success=found.success, error=found.error_message)
+    return found
 
 
 #: A name that pytest would take for a test of whoever imports it.

@@ -4,15 +4,17 @@ from typing import Unpack
 
 from sqlalchemy.orm import Session
 
-from messaging.api.calls import in_session
+from messaging.api.calls import in_session, note_trial
 from messaging.api.process import environment
 from messaging.config_lists import Lines, ListFields
+from messaging.errors import ReceiveError
 from messaging.receive import mailbox_admin
 from messaging.receive.connectivity import MailboxConnectivity, probe_mailbox
 from messaging.receive.fetch import Receiver
 from messaging.receive.mailbox import resolve_mailbox
 from messaging.receive.mailbox_admin import MailboxLine, WatermarkLine
 from messaging.receive.mailbox_checks import MailboxFields
+from messaging.receive.models import MAIL_RECEIVE_SERVER_CONFIG
 from messaging.webhooks.announcing import AT_HAND
 
 
@@ -134,7 +136,14 @@ def fetch_new_mails(config_id: int | None = None) -> int:
     """
     here = environment()
     chosen = resolve_mailbox(here.engine, config_id)
-    return Receiver(here.engine, here.settings, here.files, announcer=AT_HAND).fetch_mailbox(chosen)
+    receiver = Receiver(here.engine, here.settings, here.files, announcer=AT_HAND)
+    try:
+        new = receiver.fetch_mailbox(chosen)
+    except ReceiveError as exc:
+        note_trial(MAIL_RECEIVE_SERVER_CONFIG, chosen, success=False, error=str(exc), action="fetch")
+        raise
+    note_trial(MAIL_RECEIVE_SERVER_CONFIG, chosen, success=True, error=None, action="fetch", new=new)
+    return new
 
 
 def test_mailbox(config_id: int) -> MailboxConnectivity:
@@ -145,7 +154,9 @@ def test_mailbox(config_id: int) -> MailboxConnectivity:
         TenantMismatch: It belongs to the platform.
     """
     here = environment()
-    return probe_mailbox(here.engine, here.settings.mail.transport, config_id)
+    found = probe_mailbox(here.engine, here.settings.mail.transport, config_id)
+    note_trial(MAIL_RECEIVE_SERVER_CONFIG, config_id, success=found.success, error=found.error_message)
+    return found
 
 
 #: A name that pytest would take for a test of whoever imports it.

@@ -4,11 +4,12 @@ from typing import Unpack
 
 from sqlalchemy.orm import Session
 
-from messaging.api.calls import in_session
+from messaging.api.calls import in_session, note_trial
 from messaging.api.process import environment
 from messaging.config_lists import Lines, ListFields
 from messaging.sms import connectivity, provider_admin
 from messaging.sms.connectivity import ProviderTest
+from messaging.sms.models import SMS_PROVIDER_CONFIG
 from messaging.sms.provider_admin import ProviderCheck, ProviderLine
 from messaging.sms.provider_checks import ProviderFields
 
@@ -116,4 +117,6 @@ def try_sms_provider(config_id: int) -> ProviderTest:
         TenantMismatch: It belongs to the platform.
     """
     shared = environment()
-    return connectivity.try_provider(shared.engine, shared.settings, config_id)
+    found = connectivity.try_provider(shared.engine, shared.settings, config_id)
+    note_trial(SMS_PROVIDER_CONFIG, config_id, success=found.success, error=found.error_message)
+    return found

@@ -4,6 +4,7 @@ from typing import Unpack
 
 from sqlalchemy.orm import Session
 
+from messaging import audit
 from messaging.api.calls import in_session, known_id, member_if_given, number, number_if_given
 from messaging.api.process import environment
 from messaging.config_lists import Lines, ListFields
@@ -12,6 +13,7 @@ from messaging.delivery.status import SendStatus
 from messaging.webhooks import deliveries, endpoint_admin
 from messaging.webhooks.deliveries import DeliveryFilter, WebhookDelivery
 from messaging.webhooks.endpoint_admin import KEEP_HOURS, EndpointFields, WebhookEndpointAdded, WebhookEndpointLine
+from messaging.webhooks.models import WEBHOOK_ENDPOINT
 
 
 def add_webhook_endpoint(*, session: Session | None = None, **fields: Unpack[EndpointFields]) -> WebhookEndpointAdded:
@@ -99,7 +101,9 @@ def try_webhook_endpoint(endpoint_id: int, *, session: Session | None = None) ->
     """
     environment()
     with in_session(session) as s:
-        return deliveries.send_trial(s, endpoint_id)
+        delivery_id = deliveries.send_trial(s, endpoint_id)
+        audit.note(s, "test", WEBHOOK_ENDPOINT, endpoint_id, after={"delivery": delivery_id})
+        return delivery_id
 
 
 def list_webhook_deliveries(

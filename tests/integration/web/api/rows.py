@@ -87,7 +87,12 @@ def _received(session: Session) -> int:
 
 def _provider(session: Session) -> int:
     row = SmsProviderConfig(
-        name=marker(), provider_type="TWILIO", api_key="k", api_secret=marker(), sender_number="+14155550100"
+        name=marker(),
+        provider_type="TWILIO",
+        api_key="k",
+        api_secret=marker(),
+        api_endpoint="http://127.0.0.1:1",
+        sender_number="+14155550100",
     )
     return _added(session, row)
 

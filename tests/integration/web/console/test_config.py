@@ -192,6 +192,7 @@ def test_windows_are_shown_as_used_of_their_limit_and_a_test_says_what_came_of_i
     tested = browser.post("/console/send-servers/1/test")
     assert tested.status_code == 303
     assert "does not work" in browser.get("/console/send-servers/1").text
+    assert "<b>test</b>" in browser.get("/console/audit?object=mail_send_server_config").text
 
 
 def test_a_secret_stays_when_it_is_not_typed_and_goes_when_that_is_asked(browse: Browse, engine: Engine) -> None:
@@ -221,6 +222,7 @@ def test_a_webhooks_secret_is_shown_once(browse: Browse) -> None:
     assert "whsec_" in replaced
     assert secret not in replaced
     assert browser.post("/console/webhook-endpoints/1/trial").headers["location"].startswith("/console/webhooks/")
+    assert "<b>test</b>" in browser.get("/console/audit?object=webhook_endpoint").text
 
 
 def test_a_number_is_told_which_provider_takes_it_and_why(browse: Browse) -> None:
