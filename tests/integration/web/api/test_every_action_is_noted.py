@@ -32,9 +32,6 @@ NOT_NOTED = {
         "a question: nothing is written",
     ),
     **dict.fromkeys(
-        ("fetch_default_mailbox", "fetch_mailbox"), "what the tick does anyway, sooner: nothing an operator keeps"
-    ),
-    **dict.fromkeys(
         ("mark_my_notification_read", "mark_my_inbox_read"), "a person's own inbox, of the application's users"
     ),
 }
@@ -120,6 +117,7 @@ CASES = {
     "delete_mail_server": Case("delete", "mail_send_server_config"),
     "copy_mail_server": Case("create", "mail_send_server_config", RENAMED),
     "choose_default_mail_server": Case("set default", "mail_send_server_config"),
+    # Nobody answers there, which is noted as well.
     "test_mail_server": Case("test", "mail_send_server_config"),
     "test_mailbox": Case("test", "mail_receive_server_config"),
     "test_sms_provider": Case("test", "sms_provider_config"),
@@ -173,11 +171,6 @@ CASES = {
     "add_webhook": Case("create", "webhook_endpoint", {"name": "shop", "url": "https://example.com/hook"}),
     "change_webhook": Case("update", "webhook_endpoint", RENAMED),
     "delete_webhook": Case("delete", "webhook_endpoint"),
-    # Nobody answers there, which is noted as well.
-    "test_mail_server": Case("test", "mail_send_server_config"),
-    "test_mailbox": Case("test", "mail_receive_server_config"),
-    "test_sms_provider": Case("test", "sms_provider_config"),
-    "test_webhook": Case("test", "webhook_endpoint"),
     "rotate_webhook_secret": Case("rotate secret", "webhook_endpoint", {"keep_hours": 1}),
 }
 
@@ -244,7 +237,9 @@ def test_what_an_operator_does_is_noted(name: str, client: MakeClient, engine: E
     assert PASSWORD not in str(line)
 
 
-def test_a_person_who_signs_in_changes_their_own_password_and_signs_out_is_noted(client: MakeClient, engine: Engine) -> None:
+def test_a_person_who_signs_in_changes_their_own_password_and_signs_out_is_noted(
+    client: MakeClient, engine: Engine
+) -> None:
     with tenancy.tenant(7):
         operator_id = access.add_operator("ann", password=PASSWORD, role=Role.OPERATOR, display_name="Ann")
     browser = client(None)
