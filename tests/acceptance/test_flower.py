@@ -27,6 +27,8 @@ TASK_NAMES = {
     "messaging.sweep",
     "messaging.receipts",
     "messaging.heartbeat",
+    "messaging.figures",
+    "messaging.batches",
     "messaging.deliver_mail",
     "messaging.fetch_tick",
     "messaging.fetch_mailbox",
