@@ -6,7 +6,7 @@ from tasks import worker
 from tasks.app import app
 
 
-@app.task(name="messaging.batches")
+@app.task(name="messaging.batches", send_events=False)
 def batches() -> dict[str, int]:
     """Go on with the jobs that run; answers how many steps were made and records looked at."""
     process = worker.process()
