@@ -28,7 +28,6 @@ TASK_NAMES = {
     "messaging.receipts",
     "messaging.heartbeat",
     "messaging.figures",
-    "messaging.batches",
     "messaging.deliver_mail",
     "messaging.fetch_tick",
     "messaging.fetch_mailbox",
