@@ -15,7 +15,8 @@ def run_command(
     database_url: str,
     valkey: Valkey,
     secrets_key: str,
-    unconfigured: None, monkeypatch: pytest.MonkeyPatch,
+    unconfigured: None,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
     """Runs one command; what it configured is undone."""

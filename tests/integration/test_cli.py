@@ -44,7 +44,9 @@ class Answer:
 
 
 @pytest.fixture
-def variables(database_url: str, valkey: Valkey, secrets_key: str, unconfigured: None, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def variables(
+    database_url: str, valkey: Valkey, secrets_key: str, unconfigured: None, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
     """The environment of an operator; what the command configured is undone."""
     given = {
         "MESSAGING_DATABASE_URL": database_url,
