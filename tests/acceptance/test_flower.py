@@ -113,7 +113,8 @@ def test_flower_shows_workers_queues_and_tasks_and_nothing_of_a_mail(start: Star
     eventually(lambda: delivered(flower) == (399, 1), 30, "every delivery's counts are shown")
 
     assert [letter.task_name for letter in dead_letters(setup)] == ["messaging.mail_request"]
-    tasks = flower.json("/api/tasks?limit=10000")
+    # Of one that was begun before Flower listened it knows the end, and no name.
+    tasks = {key: task for key, task in flower.json("/api/tasks?limit=10000").items() if task["name"]}
     assert {task["name"] for task in tasks.values()} <= TASK_NAMES
     assert {task["state"] for task in tasks.values()} <= {"SUCCESS", "RECEIVED", "STARTED"}
     deliveries = [task for task in tasks.values() if task["name"] == "messaging.deliver_mail"]
