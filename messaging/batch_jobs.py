@@ -158,8 +158,12 @@ def _retry_some(session: Session, job: BatchJob) -> tuple[Counter[str], Position
         before = Position(job.last_created_at, job.last_id)
     page = records.page(session, channel=job.channel, asked=_asked(job), limit=STEP_RECORDS, before=before)
     connection = session.connection(bind_arguments={"clause": channel.table})
-    ids = [line.id for line in page.lines]
-    return requeue.retry_counted(connection, channel.table, channel.recipients, ids, channel=job.channel), page.next
+    # What was never attempted goes out when its time has come.
+    ids = [line.id for line in page.lines if line.status is not SendStatus.PENDING]
+    counts = requeue.retry_counted(connection, channel.table, channel.recipients, ids, channel=job.channel)
+    if len(page.lines) > len(ids):
+        counts["waits for its first attempt"] = len(page.lines) - len(ids)
+    return counts, page.next
 
 
 def _asked(job: BatchJob) -> RecordFilter:

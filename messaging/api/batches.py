@@ -19,24 +19,25 @@ def retry_all(
     channel: str,
     written: Mapping[str, str],
     of_tenant_id: int | None = None,
+    of_all_tenants: bool = False,
     session: Session | None = None,
     **asked: Unpack[Narrowed],
 ) -> int:
     """Begin to ask for another attempt of all records of a channel that fit and are there now; answers the job's id.
 
-    Of the current tenant's records; the platform's are those of `of_tenant_id`, or (None) of all tenants. `written` is
-    the filter as people wrote it, to be shown with the job. A tick does the work within seconds; records that are
-    accepted later are left alone.
+    Of the current tenant's records; the platform may ask for those of another tenant or of all: whoever calls for it
+    has found out that they may. `written` is the filter as people wrote it, to be shown with the job. A tick does the
+    work within seconds; what was never attempted and records that are accepted later are left alone.
 
     Raises:
         TypeError, ValueError: As `list_records`.
         TenantMismatch: A tenant asks for another one's.
     """
     whose = owning_tenant()
-    if whose == tenancy.PLATFORM_TENANT_ID:
-        whose = of_tenant_id
-    elif of_tenant_id not in (None, whose):
-        raise TenantMismatch(f"records of tenant {of_tenant_id} are not tenant {whose}'s to retry")
+    if whose == tenancy.PLATFORM_TENANT_ID and (of_all_tenants or of_tenant_id is not None):
+        whose = None if of_all_tenants else of_tenant_id
+    elif of_all_tenants or of_tenant_id not in (None, whose):
+        raise TenantMismatch("records of other tenants are the platform's to retry")
     narrowed = checked_filter(channel, **asked)
     environment()
     with in_session(session) as s:

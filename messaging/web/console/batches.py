@@ -39,7 +39,7 @@ _SIGNS = {
 }
 
 #: Statuses of which another attempt may be asked for.
-_RETRIED = (SendStatus.PENDING, SendStatus.RETRY, SendStatus.FAILED, SendStatus.DEAD_LETTER)
+_RETRIED = (SendStatus.RETRY, SendStatus.FAILED, SendStatus.DEAD_LETTER)
 
 
 def came_to(counts: dict[str, int]) -> str:
@@ -147,7 +147,8 @@ def ask_retry_all(request: Request, caller: Caller, session: DbSession, channel:
     return ask_first(
         request,
         f"Retry all {WORDS[channel]['all'].lower()} that match?",
-        f"{how_many} can be requeued. Sent and cancelled ones, and those being sent, are left alone.",
+        f"{how_many} can be requeued. Left alone are sent and cancelled ones, those being sent, and those that wait for"
+        " their first attempt.",
         verb="Retry all",
         action=f"/{channel}/retry-all",
         leave=f"/{channel}?{asked.here}",
@@ -175,8 +176,17 @@ def retry_all(
     if asked.get("q"):
         fits["recipient"] = asked.get("q")
     of_tenant_id = asked.get("tenant") if is_platform(caller) else None
-    written = _written(asked)
-    job_id = batches.retry_all(channel=channel, written=written, of_tenant_id=of_tenant_id, session=session, **fits)
+    try:
+        job_id = batches.retry_all(
+            channel=channel,
+            written=_written(asked),
+            of_tenant_id=of_tenant_id,
+            of_all_tenants=is_platform(caller) and of_tenant_id is None,
+            session=session,
+            **fits,
+        )
+    except ValueError as exc:
+        return done(request, url(request, f"/{channel}"), f"Nothing was begun: {exc}.", is_refusal=True)
     return done(request, url(request, f"{_PATH}/{job_id}"), "It is begun. This page tells how it goes on.")
 
 
@@ -196,7 +206,10 @@ def _how_many(session: Session, channel: Channel, asked: Asked) -> str:
     fits = narrowed(asked)
     if asked.get("q"):
         fits["recipient"] = asked.get("q")
-    tallies = stories.count_records(channel=channel, session=session, **fits)
+    try:
+        tallies = stories.count_records(channel=channel, session=session, **fits)
+    except ValueError:
+        return "No record"  # it is no address and no number
     status = asked.get("status")
     counted = [tallies.by_status[one] for one in ((status,) if status else _RETRIED)]
     count = sum(one.count for one in counted)

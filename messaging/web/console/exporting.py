@@ -51,6 +51,10 @@ def export_records(request: Request, caller: Caller, session: DbSession, channel
     fits = narrowed(asked)
     if asked.get("q"):
         fits["recipient"] = asked.get("q")
+    try:
+        stories.list_records(channel=channel, limit=1, session=session, **fits)
+    except ValueError as exc:
+        return done(request, url(request, f"/{channel}"), f"There is no such file: {exc}.", is_refusal=True)
     audit.note(session, "export", CHANNELS[channel].table, None, after={"filter": dict(asked.written)})
     with seen_by(caller, asked.get("tenant")):
         context = tenancy.current()

@@ -8,9 +8,10 @@ from sqlalchemy import Engine, text
 
 from messaging import api, batch_jobs, tenancy
 from messaging.access.roles import Role
+from messaging.api import access
 from messaging.clock import boot_seconds
 from tests.integration.web.console import stories
-from tests.integration.web.console.conftest import Browse
+from tests.integration.web.console.conftest import PASSWORD, Browse
 
 
 def work(engine: Engine) -> None:
@@ -70,6 +71,18 @@ def test_all_that_match_are_requeued_once_and_the_others_are_told(browse: Browse
     assert [actor.partition(":")[0] for actor in actors] == ["operator"]
 
 
+def test_what_was_never_attempted_goes_out_when_its_time_has_come(browse: Browse, engine: Engine) -> None:
+    waiting = stories.mail(engine)
+    browser = browse(Role.OPERATOR)
+    job = begin(browser)
+    work(engine)
+    assert "0 requeued, 1 skipped: 1 waits for its first attempt" in browser.get(job).text
+    assert statuses(engine, [waiting]) == ["PENDING"]
+    assert browser.get("/console/mail/retry-all?status=PENDING").status_code == 409
+    assert browser.get("/console/mail/retry-all?q=nobody@").status_code == 200
+    assert browser.post("/console/mail/retry-all", data={"query": "q=nobody@"}).headers["location"] == "/console/mail"
+
+
 def test_the_filter_confines_it_and_is_shown_in_words(browse: Browse, engine: Engine) -> None:
     made = seed(engine)
     browser = browse(Role.OPERATOR)
@@ -127,6 +140,14 @@ def test_the_platform_retries_one_tenants_or_all_and_a_tenant_only_its_own(brows
     begin(platform, "status=DEAD_LETTER")
     work(engine)
     assert set(statuses(engine, one["DEAD_LETTER"] + other["DEAD_LETTER"])) == {"RETRY"}
+    # An operator in the platform's tier who is not the platform's has its records only.
+    with tenancy.tenant(tenancy.PLATFORM_TENANT_ID):
+        access.add_operator("narrow", password=PASSWORD, role=Role.OPERATOR)
+    narrow = browse(None)
+    narrow.post("/console/sign-in", data={"user_name": "narrow", "password": PASSWORD})
+    begin(narrow, "status=FAILED")
+    work(engine)
+    assert set(statuses(engine, one["FAILED"])) == {"FAILED"}
     # A tenant id that a tenant writes is not read.
     begin(browse(Role.OPERATOR, 7), "status=FAILED&tenant=8")
     work(engine)

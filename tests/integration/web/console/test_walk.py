@@ -82,6 +82,7 @@ def test_files_for_a_spreadsheet_hold_no_formula_and_keep_numbers(browse: Browse
     assert browser.get("/console/mail.csv?status=SENT").text.count("\n") == 1
     assert "export" in browser.get("/console/audit.csv").text
     assert browser.get("/console/mail.csv?since=never").status_code == 303
+    assert browser.get("/console/mail.csv?q=nobody").status_code == 303
 
 
 def test_the_bell_tells_the_person_that_an_operator_is(browse: Browse, engine: Engine) -> None:
