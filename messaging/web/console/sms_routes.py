@@ -44,6 +44,10 @@ def _route_options(session: Session) -> _Options:
     return {"region_code": _countries(session), "provider_config_id": _providers(session)}
 
 
+def _add_binding(*, session: Session, template_id: int, **fields: Any) -> int:
+    return api.add_sms_binding(template_id, session=session, **fields)
+
+
 def _explained(_request: Request, _session: Session, asked: Asked) -> Mapping[str, Any]:
     """Which provider the number in the address would take."""
     if asked.get("to") is None:
@@ -121,7 +125,7 @@ ConfigPages(
     ),
     list_rows=api.list_sms_bindings,
     get=api.get_sms_binding,
-    add=api.add_sms_binding,
+    add=_add_binding,
     change=api.change_sms_binding,
     delete=api.remove_sms_binding,
     after_delete="The template goes out by its other bindings; with none left by any provider.",

@@ -226,6 +226,22 @@ def test_a_webhooks_secret_is_shown_once(browse: Browse) -> None:
     assert "<b>test</b>" in browser.get("/console/audit?object=webhook_endpoint").text
 
 
+def test_a_binding_names_a_template_and_a_provider(browse: Browse) -> None:
+    browser = browse(Role.TENANT_ADMIN)
+    add(browser, "sms-providers")
+    with tenancy.tenant(7):
+        api.add_sms_template(code="code", name="Code", content="x")
+    bound = {"template_id": "1", "provider_config_id": "1", "external_template_id": HOSTILE[:40], "priority": "1"}
+    assert browser.post("/console/bindings/new", data=bound | {"active": "yes"}).status_code == 303
+    shown = browser.get("/console/bindings").text
+    assert "<img src=x" not in shown
+    assert ">code</a>" in shown
+    assert browser.post("/console/bindings/new", data=bound).status_code == 422
+    as_of = browser.get("/console/bindings/1").text.partition('name="as_of" value="')[2].partition('"')[0]
+    changed = bound | {"as_of": as_of, "priority": "5", "active": "yes"}
+    assert browser.post("/console/bindings/1", data=changed).status_code == 303
+
+
 def test_a_number_is_told_which_provider_takes_it_and_why(browse: Browse) -> None:
     browser = browse(Role.TENANT_ADMIN)
     add(browser, "sms-providers")
